@@ -1,8 +1,9 @@
 ##@ Test
 
-# The steps of "make test". Every one can be run by itself. Those with operators that have deadlines run alone: beside the others, two processors start
-# pods and answer later than the tests permit. The groups run concurrently: the second one waits more than it computes.
-TEST_STEPS := setup ui e2e scale-sample faults-sample -- lint verify test-integration -- test-ui hostile parity
+# The steps of "make test". Every one can be run by itself. Those with operators that have deadlines run alone, and those in a browser: beside the others,
+# two processors start pods and answer later than the tests permit, and Chromium stands still for seconds. The groups run concurrently: the second one
+# waits more than it computes.
+TEST_STEPS := setup ui e2e scale-sample faults-sample test-ui -- lint verify test-integration -- hostile parity
 # The race detector instruments all but SQLite, which is C code translated to Go and would be 20 times slower.
 RACE       := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
 # The hostile corpus, which "make hostile" runs: without the race detector, since parsers of others race when they panic.

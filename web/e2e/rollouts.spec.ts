@@ -134,7 +134,7 @@ test("a burst of events costs few requests", async ({ page, open }) => {
 
 test("says what is loading, missing, and what failed", async ({ page, open }) => {
   const slow = await open({ latency: 3000 }, "/rollouts");
-  await expect(page.getByText("Loading: Rollouts")).toBeAttached({ timeout: 15_000 });
+  await expect(page.getByText("Loading: Rollouts")).toBeAttached();
   slow.options.latency = 0;
   await open({ rollouts: 0 }, "/rollouts");
   await expect(page.getByText("No rollouts yet")).toBeVisible();
@@ -160,7 +160,7 @@ test("10,000 rollouts scroll to the end with few rows in the document", async ({
         await page.evaluate(() => window.scrollTo(0, document.body.scrollHeight));
         return page.locator(rows).last().getAttribute("aria-rowindex");
       },
-      { timeout: 90_000, intervals: [30] },
+      { timeout: 180_000, intervals: [30] },
     )
     .toBe("10001");
   expect(await page.locator(rows).count()).toBeLessThan(70);
@@ -254,7 +254,7 @@ test.describe("Live Deployments", () => {
     await expect(page.getByRole("alert")).toContainText("the Deployments have not been listed yet");
     await expect(messages(page)).toHaveCount(2);
     operator.options.refuseFeed = undefined;
-    await expect(page.getByText("Following")).toBeVisible({ timeout: 30_000 });
+    await expect(page.getByText("Following")).toBeVisible();
     await expect(page.getByRole("alert")).toBeHidden();
     await expect(page.getByText("Reconnected: all existing Deployments are listed first")).toBeVisible();
   });
