@@ -14,8 +14,9 @@ type Notifications struct {
 	skipped prometheus.Counter
 }
 
-// NewNotifications registers the metrics.
-func NewNotifications(registerer prometheus.Registerer) (*Notifications, error) {
+// NewNotifications registers the metrics. types are those of sinks, and results those of attempts: counters begin at zero, since the first message that is
+// dropped has to be an increase.
+func NewNotifications(registerer prometheus.Registerer, types, results []string) (*Notifications, error) {
 	n := &Notifications{
 		sent: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: namespace + "_notifications_total",
@@ -31,6 +32,11 @@ func NewNotifications(registerer prometheus.Registerer) (*Notifications, error) 
 		skipped: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: namespace + "_notification_events_skipped_total", Help: "Events that were removed from the event log before notification rules had read them.",
 		}),
+	}
+	for _, sink := range types {
+		for _, result := range results {
+			n.sent.WithLabelValues(sink, result)
+		}
 	}
 	return n, register(registerer, n.sent, n.pending, n.oldest, n.skipped)
 }

@@ -10,7 +10,7 @@ import (
 
 func TestNotifications(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
-	n, err := NewNotifications(registry)
+	n, err := NewNotifications(registry, []string{"webhook", "email"}, []string{"delivered", "dropped"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,6 +28,8 @@ func TestNotifications(t *testing.T) {
 			}
 		}
 	}
+	// What did not happen yet is zero: the first time is an increase.
+	expect(`scanner_operator_notifications_total{result="dropped",sink="webhook"}=0`)
 	expect(`scanner_operator_notifications_total{result="delivered",sink="webhook"}=2`, `scanner_operator_notifications_total{result="dropped",sink="email"}=1`,
 		`scanner_operator_notifications_pending=3`, `scanner_operator_notifications_oldest_due_timestamp_seconds=1000`,
 		`scanner_operator_notification_events_skipped_total=7`)

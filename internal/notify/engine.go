@@ -54,6 +54,9 @@ const (
 	Dropped   = "dropped"
 )
 
+// Results returns all results of attempts.
+func Results() []string { return []string{Delivered, Failed, Dropped} }
+
 // EngineConfig says what an Engine works with.
 type EngineConfig struct {
 	Store  Store

@@ -141,15 +141,18 @@ func (r *Receivers) sendAlert(ctx context.Context, sink *Sink, key string, messa
 	return r.post(ctx, q)
 }
 
-func (r *Receivers) sendSlack(ctx context.Context, sink *Sink, message *Message) error {
-	return r.sendJSON(ctx, sink, map[string]any{"text": strings.TrimSpace(r.texts().Slack(message))})
+func (r *Receivers) sendSlack(ctx context.Context, sink *Sink, key string, message *Message) error {
+	return r.sendJSON(ctx, sink, map[string]any{"text": strings.TrimSpace(r.texts().Slack(message)) + "\n" + messageLine(key)})
 }
 
+// messageLine is the last line of messages in chats, where people recognize a message that comes again.
+func messageLine(key string) string { return "Message: " + key[:min(len(key), 8)] }
+
 // sendTeams sends a card: the title, each line of the text, with space between its parts, and a button.
-func (r *Receivers) sendTeams(ctx context.Context, sink *Sink, message *Message) error {
+func (r *Receivers) sendTeams(ctx context.Context, sink *Sink, key string, message *Message) error {
 	body := []any{map[string]any{"type": "TextBlock", "text": inMarkdown.Replace(Title(message)), "size": "Medium", "weight": "Bolder", "wrap": true}}
 	spacing := "Small"
-	for line := range strings.SplitSeq(strings.TrimSpace(r.texts().Teams(message)), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSpace(r.texts().Teams(message))+"\n"+messageLine(key), "\n") {
 		if line = strings.TrimSpace(line); line == "" {
 			spacing = "Medium"
 			continue

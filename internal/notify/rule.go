@@ -86,6 +86,9 @@ const (
 	Email        Type = "email"
 )
 
+// Types returns all types.
+func Types() []Type { return []Type{Webhook, Alertmanager, Slack, Teams, Email} }
+
 // Sink is a receiver of messages.
 type Sink struct {
 	Name string

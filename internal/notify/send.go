@@ -41,9 +41,9 @@ func (r *Receivers) Send(ctx context.Context, sink *Sink, key string, message *M
 	case Alertmanager:
 		return r.sendAlert(ctx, sink, key, message)
 	case Slack:
-		return r.sendSlack(ctx, sink, message)
+		return r.sendSlack(ctx, sink, key, message)
 	case Teams:
-		return r.sendTeams(ctx, sink, message)
+		return r.sendTeams(ctx, sink, key, message)
 	case Email:
 		return r.sendMail(ctx, sink, key, message)
 	default:

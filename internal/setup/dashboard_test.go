@@ -222,7 +222,7 @@ func TestDashboard(t *testing.T) {
 	if err := metrics.NewAges(ctrlmetrics.Registry, oldImages{}, logr.Discard()); err != nil {
 		t.Fatal(err)
 	}
-	sent, err := metrics.NewNotifications(ctrlmetrics.Registry)
+	sent, err := metrics.NewNotifications(ctrlmetrics.Registry, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net/url"
 	"strings"
 	"time"
 
@@ -36,7 +35,11 @@ func (o *Operator) addNotifications() error {
 	if err != nil {
 		return err
 	}
-	observer, err := metrics.NewNotifications(ctrlmetrics.Registry)
+	var types []string
+	for _, one := range notify.Types() {
+		types = append(types, string(one))
+	}
+	observer, err := metrics.NewNotifications(ctrlmetrics.Registry, types, notify.Results())
 	if err != nil {
 		return err
 	}
@@ -92,30 +95,4 @@ func (o *Operator) namespaceLabels(ctx context.Context) (map[string]map[string]s
 		labels[list.Items[i].Name] = list.Items[i].Labels
 	}
 	return labels, nil
-}
-
-// linkTo returns where the UI shows more about a message, nil without the URL of the UI.
-func linkTo(external string) func(*notify.Message) string {
-	base, err := url.Parse(external)
-	if external == "" || err != nil {
-		return nil
-	}
-	return func(m *notify.Message) string {
-		page := "vulnerabilities"
-		switch {
-		case m.Report != nil:
-			page = ""
-		case m.Counts[notify.FindingOpened]+m.Counts[notify.FindingClosed]+m.Counts[notify.FindingChanged]+m.Counts[notify.KEVAdded]+m.Counts[notify.EPSSCrossed] > 0:
-			page = "database"
-		case m.Counts[notify.RolloutEvaluated] > 0:
-			page = "rollouts"
-		case m.Counts[notify.ExceptionExpired]+m.Counts[notify.ExceptionExpiring] > 0:
-			page = "decisions"
-		case m.Counts[notify.ScanFailed]+m.Counts[notify.CoverageLost] > 0:
-			page = "coverage"
-		case m.Counts[notify.DatabaseUpdated]+m.Counts[notify.DatabaseStale] > 0:
-			page = "database"
-		}
-		return base.JoinPath(page).String()
-	}
 }

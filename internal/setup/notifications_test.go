@@ -12,13 +12,16 @@ import (
 	"github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
 	"github.com/scanner-operator/scanner-operator/internal/notify/notifytest"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/setup"
+	"github.com/scanner-operator/scanner-operator/internal/setup/setuptest"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb/dbtest"
 )
@@ -63,7 +66,7 @@ func TestFromDatabaseUpdateToReceivers(t *testing.T) {
 	importDatabase(t, data, before)
 	api, _ := startOperator(t, ns, data, func(o *setup.Options) {
 		o.VulnerabilityDatabase.Sample = false
-		o.Notifications.CredentialsDir = credentials
+		o.Notifications.CredentialsDir, o.SignIn.ExternalURL = credentials, "https://scanner.example"
 		o.Notifications.Config = fmt.Sprintf(`{credentials: [{name: mail, namespaces: [%s]}], allowedNetworks: ["127.0.0.0/8"]}`, ns)
 	})
 	scanner := sampleScanner(t, ns)
@@ -119,6 +122,11 @@ func TestFromDatabaseUpdateToReceivers(t *testing.T) {
 		t.Errorf("the messages arrived after %s, want at most 30 s", took)
 	}
 	alert, letter := notifytest.Alerts(t, alertmanager)[0], box.All()[0]
+	// Both lead to what is open in the namespace.
+	link := "https://scanner.example/vulnerabilities?namespace=" + ns
+	if !strings.Contains(alert.GeneratorURL, link) || !strings.Contains(strings.ReplaceAll(letter.Text, "=\r\n", ""), strings.ReplaceAll(link, "=", "=3D")) {
+		t.Errorf("the alert leads to %q, not to %s; the mail is %s", alert.GeneratorURL, link, letter.Text)
+	}
 	if alert.Labels["group"] != ns || !strings.Contains(alert.Annotations["summary"], "new finding") || !strings.Contains(alert.Annotations["description"], "golang.org/x/net") {
 		t.Errorf("the alert is %+v", alert)
 	}
@@ -131,10 +139,51 @@ func TestFromDatabaseUpdateToReceivers(t *testing.T) {
 		var said []string
 		for _, sink := range rule.Status.Sinks {
 			said = append(said, fmt.Sprintf("%s %d %d", sink.Name, sink.Delivered, sink.Pending))
+			if at := sink.LastDeliveryTime; at == nil || at.Time.Before(began.Truncate(time.Second)) || at.After(time.Now()) {
+				said = append(said, fmt.Sprintf("at %v", at))
+			}
 		}
 		return strings.Join(said, ", ")
 	}, patience, tick).Should(gomega.Equal("alerts 1 0, mail 1 0"))
 	if alerts, letters := len(notifytest.Alerts(t, alertmanager)), len(box.All()); alerts != 1 || letters != 1 {
 		t.Errorf("%d alerts and %d mails", alerts, letters)
+	}
+	testRule(t, c, api, rule, box)
+}
+
+// testRule requests a test message of a rule with a mailbox, as a user who may update rules of its namespace, and as one who may not.
+func testRule(t *testing.T, c client.Client, api string, rule *scannerv1alpha1.NotificationRule, box *notifytest.Mailbox) {
+	t.Helper()
+	group := []string{scannerv1alpha1.GroupVersion.Group}
+	for account, rules := range map[string][]rbacv1.PolicyRule{
+		"reader": {{APIGroups: group, Resources: []string{"scanresults"}, Verbs: []string{"get", "list"}}},
+		"author": {
+			{APIGroups: group, Resources: []string{"scanresults"}, Verbs: []string{"get", "list"}},
+			{APIGroups: group, Resources: []string{"notificationrules"}, Verbs: []string{"update"}},
+		},
+	} {
+		meta := metav1.ObjectMeta{Namespace: rule.Namespace, Name: account}
+		create(t, c, &corev1.ServiceAccount{ObjectMeta: meta})
+		create(t, c, &rbacv1.Role{ObjectMeta: meta, Rules: rules})
+		create(t, c, &rbacv1.RoleBinding{
+			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: account},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: rule.Namespace, Name: account}},
+		})
+	}
+	before := len(box.All())
+	test := func(account string) (int, string) {
+		body := fmt.Sprintf(`{"namespace": %q, "name": %q}`, rule.Namespace, rule.Name)
+		return setuptest.Ask(t, http.MethodPost, api+"/api/v1/notification-rules/test", body, tokenOf(t, c, rule.Namespace, account), "Content-Type", "application/json")
+	}
+	if status, answer := test("reader"); status != http.StatusForbidden || len(box.All()) != before {
+		t.Errorf("who may only read tests a rule: %d %s", status, answer)
+	}
+	status, answer := test("author")
+	if status != http.StatusOK || strings.Contains(answer, "error") {
+		t.Errorf("the test has the status %d: %s", status, answer)
+	}
+	letters := box.All()
+	if len(letters) != before+1 || !strings.Contains(letters[len(letters)-1].Text, "to test whether notifications arrive") {
+		t.Errorf("after a test there are %d mails, want %d: %v", len(letters), before+1, letters[before:])
 	}
 }

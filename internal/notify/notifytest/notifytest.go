@@ -148,8 +148,9 @@ func authority(server *httptest.Server) string {
 
 // Alert is one in an Alertmanager.
 type Alert struct {
-	Labels      map[string]string `json:"labels"`
-	Annotations map[string]string `json:"annotations"`
+	Labels       map[string]string `json:"labels"`
+	Annotations  map[string]string `json:"annotations"`
+	GeneratorURL string            `json:"generatorURL"`
 }
 
 // Alertmanager runs Debian's Alertmanager, and returns its URL.
