@@ -90,7 +90,7 @@ func (c *catalog) register() error {
 	_, matching := metrics.NewMatching(c)
 	_, decisions := metrics.NewDecisions(c, nil, nil, log)
 	_, deployments := metrics.NewDeployments(c)
-	_, notifications := metrics.NewNotifications(c)
+	_, notifications := metrics.NewNotifications(c, nil, nil)
 	_, objects := metrics.NewObjects(c, kube.Kinds())
 	_, overdue := metrics.NewOverdue(c, nil)
 	_, scans := metrics.NewScans(c)
