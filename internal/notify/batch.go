@@ -190,7 +190,7 @@ func (b *batch) addChange(c *store.Change, images []*store.RunningImage) {
 		Package: policy.Package{Type: c.Package.Type, Name: c.Package.Name, Version: c.Package.Version, Distro: c.Package.Distro},
 	}
 	for _, kind := range kindsOf(c) {
-		if !b.selects(&policy.Change{Kind: string(kind)}, &side.Severity, facts) {
+		if !b.selects(&policy.Change{Kind: string(kind), KEV: side.KEV}, &side.Severity, facts) {
 			continue
 		}
 		finding := Finding{

@@ -148,6 +148,8 @@ func (e *Engine) addEvent(ctx context.Context, batches []*batch, event *store.Ev
 				return err
 			}
 		}
+	case store.EventImageIntroduced:
+		return e.addIntroduced(ctx, batches, event)
 	case store.EventFindingOverdue:
 		return e.addOverdue(ctx, batches, event)
 	case store.EventNamespaceOverdue:

@@ -135,8 +135,8 @@ func (e *Engine) send(ctx context.Context, rule *Rule, sink *Sink, l *lane) {
 	e.Changed()
 }
 
-// revise leaves out of a message what decisions suppress, and what is not overdue any more, and compares the images of rollouts again, when it is sent
-// first. It returns nil if nothing is left.
+// revise leaves out of a message what decisions suppress, and what is not overdue any more, compares the images of rollouts again, and counts the findings of
+// new images again, when it is sent first. It returns nil if nothing is left.
 func (e *Engine) revise(ctx context.Context, rule *Rule, content []byte) ([]byte, error) {
 	message, err := decode(content)
 	if err != nil {
@@ -170,6 +170,13 @@ func (e *Engine) revise(ctx context.Context, rule *Rule, content []byte) ([]byte
 			return nil, err
 		}
 		changed = message.compareRollouts(rule, present) || changed
+	}
+	if images := message.introductions(); len(images) > 0 {
+		present, err := e.Store.PresentIntroductions(ctx, images)
+		if err != nil {
+			return nil, err
+		}
+		changed = message.countIntroduced(rule, present) || changed
 	}
 	switch {
 	case !changed:

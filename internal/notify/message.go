@@ -44,7 +44,7 @@ type Message struct {
 	To   time.Time `json:"to"`
 	// Counts are the numbers of changes by kind. A vulnerability of a package counts once for each group, however many workloads run it.
 	Counts map[Kind]int `json:"counts"`
-	// Severities counts the changes that have a severity, by kind. FindingOverdue and RolloutEvaluated count their findings.
+	// Severities counts the changes that have a severity, by kind. FindingOverdue, RolloutEvaluated and ImageIntroduced count their findings.
 	Severities map[Kind]model.SeverityCounts `json:"severities,omitempty"`
 	// Changes are the IDs of the changes of findings that are counted, by kind and severity, at most maxTracked. Receivers do not get them.
 	Changes map[Kind]map[model.Severity][]int64 `json:"changes,omitempty"`
@@ -85,6 +85,8 @@ type Other struct {
 	Overdue *store.OverdueImage `json:"overdue,omitempty"`
 	// Rollout is the rollout that was evaluated, nil for other kinds. Receivers do not get it.
 	Rollout *EvaluatedRollout `json:"rollout,omitempty"`
+	// Introduced is the image that is new in a namespace, nil for other kinds. Receivers do not get it.
+	Introduced *IntroducedImage `json:"introduced,omitempty"`
 }
 
 // worse orders findings, the worst first.
@@ -196,7 +198,7 @@ func (m *Message) forReceivers() *Message {
 	}
 	sent.Others = slices.Clone(m.Others[:min(len(m.Others), maxWorst)])
 	for i := range sent.Others {
-		sent.Others[i].Overdue, sent.Others[i].Rollout = nil, nil
+		sent.Others[i].Overdue, sent.Others[i].Rollout, sent.Others[i].Introduced = nil, nil, nil
 	}
 	return &sent
 }
@@ -234,6 +236,39 @@ func (m *Message) keep(o Other) {
 		m.tracked += len(o.Overdue.Keys)
 	}
 	m.Others = append(m.Others, o)
+}
+
+// revised is what becomes of a change in Others: what it counted and counts now, and whether it stays.
+type revised struct {
+	before, after model.SeverityCounts
+	other         Other
+	stays         bool
+}
+
+// reviseOthers has changes of a kind count other findings, or leaves them out. revise returns nil for one that stays as it is. It reports whether anything
+// changed.
+func (m *Message) reviseOthers(kind Kind, revise func(i int, o Other) *revised) (changed bool) {
+	var kept []Other
+	for i, o := range m.Others {
+		r := revise(i, o)
+		if r == nil {
+			kept = append(kept, o)
+			continue
+		}
+		changed = true
+		counts := difference(m.Severities[kind], r.before)
+		if r.stays {
+			counts = counts.Plus(r.after)
+			kept = append(kept, r.other)
+		} else if m.Counts[kind]--; m.Counts[kind] == 0 {
+			delete(m.Counts, kind)
+			delete(m.Severities, kind)
+			continue
+		}
+		m.severities(kind, counts)
+	}
+	m.Others = kept
+	return changed
 }
 
 func (m *Message) span(from, to time.Time) {

@@ -98,28 +98,16 @@ func (m *Message) overdueImages() []model.ImageKey {
 // overdue, by image. It reports whether anything changed.
 func (m *Message) keepOverdue(rule *Rule, still map[model.ImageKey][]store.OverdueFinding) (changed bool) {
 	left := m.stillOverdue(still)
-	var kept []Other
-	for i, o := range m.Others {
+	return m.reviseOthers(FindingOverdue, func(i int, o Other) *revised {
 		if o.Overdue == nil || left[i] == o.Overdue.Findings {
-			kept = append(kept, o)
-			continue
+			return nil
 		}
-		changed = true
-		if !rule.keeps(FindingOverdue, left[i]) {
-			left[i] = model.SeverityCounts{}
-		}
-		m.severities(FindingOverdue, difference(m.Severities[FindingOverdue], o.Overdue.Findings).Plus(left[i]))
-		if left[i].Total() > 0 {
-			o.Overdue.Findings = left[i]
-			o.Text = overdueText(o.Overdue)
-			kept = append(kept, o)
-		} else if m.Counts[FindingOverdue]--; m.Counts[FindingOverdue] == 0 {
-			delete(m.Counts, FindingOverdue)
-			delete(m.Severities, FindingOverdue)
-		}
-	}
-	m.Others = kept
-	return changed
+		before := o.Overdue.Findings
+		o.Overdue = new(*o.Overdue)
+		o.Overdue.Findings = left[i]
+		o.Text = overdueText(o.Overdue)
+		return &revised{before, left[i], o, left[i].Total() > 0 && rule.keeps(FindingOverdue, left[i], false)}
+	})
 }
 
 // stillOverdue counts, for each of Others, the findings that are still overdue. Without their keys they can be any that are overdue in the image and that no

@@ -3,6 +3,7 @@ package notify
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/policy"
@@ -16,6 +17,8 @@ type EvaluatedRollout struct {
 	Name   string               `json:"name"`
 	Opened model.SeverityCounts `json:"opened"`
 	Closed model.SeverityCounts `json:"closed"`
+	// KEV says that it opened a finding that is known to be exploited, as it was evaluated.
+	KEV bool `json:"kev,omitempty"`
 }
 
 func (r *EvaluatedRollout) text() string {
@@ -31,7 +34,8 @@ func (b *batch) addRollout(e *store.Event) error {
 	if data.Opened == nil || data.Closed == nil || !b.rule.sees(data.Workload.Namespace) {
 		return nil
 	}
-	if !b.selects(&policy.Change{Kind: string(RolloutEvaluated)}, new(worstOf(*data.Opened)), &policy.ChangedFinding{}) {
+	kev := slices.ContainsFunc(data.WorstOpened, func(f store.RolloutFinding) bool { return f.KEV })
+	if !b.selects(&policy.Change{Kind: string(RolloutEvaluated), KEV: kev}, new(worstOf(*data.Opened)), &policy.ChangedFinding{}) {
 		return nil
 	}
 	w := &data.Workload
@@ -40,7 +44,7 @@ func (b *batch) addRollout(e *store.Event) error {
 	}
 	g := b.group(b.rule.group(w))
 	rollout := &EvaluatedRollout{
-		ID: data.ID, Opened: *data.Opened, Closed: *data.Closed, Name: fmt.Sprintf("rollout of %s %s/%s, container %s", w.Kind, w.Namespace, w.Name, data.Container),
+		ID: data.ID, Opened: *data.Opened, Closed: *data.Closed, KEV: kev, Name: fmt.Sprintf("rollout of %s %s/%s, container %s", w.Kind, w.Namespace, w.Name, data.Container),
 	}
 	g.message.addOther(Other{Kind: RolloutEvaluated, Text: rollout.text(), Rollout: rollout}, *data.Opened, e.At)
 	g.message.addWorkloads([]string{workloadName(w)})
@@ -61,36 +65,18 @@ func (m *Message) rolloutIDs() []int64 {
 // compareRollouts has rollouts say what they open and close now, without findings that decisions suppress since they were evaluated, and leaves out rollouts
 // that the rule does not select any more. present has what they open and close, by ID. It reports whether anything changed.
 func (m *Message) compareRollouts(rule *Rule, present map[int64]store.RolloutCounts) (changed bool) {
-	var kept []Other
-	for _, o := range m.Others {
-		now, known := store.RolloutCounts{}, false
-		if o.Rollout != nil {
-			now, known = present[o.Rollout.ID]
+	return m.reviseOthers(RolloutEvaluated, func(_ int, o Other) *revised {
+		if o.Rollout == nil {
+			return nil
 		}
-		if !known {
-			kept = append(kept, o)
-			continue
+		now, known := present[o.Rollout.ID]
+		before := o.Rollout.Opened
+		if !known || now.Opened == before && now.Closed == o.Rollout.Closed {
+			return nil
 		}
-		left := *o.Rollout
-		if left.Opened, left.Closed = now.Opened, now.Closed; left == *o.Rollout {
-			kept = append(kept, o)
-			continue
-		}
-		changed = true
-		counts := difference(m.Severities[RolloutEvaluated], o.Rollout.Opened)
-		if !rule.keeps(RolloutEvaluated, left.Opened) {
-			if m.Counts[RolloutEvaluated]--; m.Counts[RolloutEvaluated] == 0 {
-				delete(m.Counts, RolloutEvaluated)
-				delete(m.Severities, RolloutEvaluated)
-				continue
-			}
-		} else {
-			counts = counts.Plus(left.Opened)
-			o.Rollout, o.Text = &left, left.text()
-			kept = append(kept, o)
-		}
-		m.severities(RolloutEvaluated, counts)
-	}
-	m.Others = kept
-	return changed
+		o.Rollout = new(*o.Rollout)
+		o.Rollout.Opened, o.Rollout.Closed = now.Opened, now.Closed
+		o.Text = o.Rollout.text()
+		return &revised{before, now.Opened, o, rule.keeps(RolloutEvaluated, now.Opened, o.Rollout.KEV)}
+	})
 }

@@ -41,6 +41,8 @@ const (
 	EPSSCrossed Kind = "EPSSCrossed"
 	// RolloutEvaluated: the findings of the images before and after a rollout were compared.
 	RolloutEvaluated Kind = "RolloutEvaluated"
+	// ImageIntroduced: an image with findings began to run in a namespace, other than by a rollout.
+	ImageIntroduced Kind = "ImageIntroduced"
 	// FindingOverdue: the due dates of findings of an image passed.
 	FindingOverdue Kind = "FindingOverdue"
 	// CoverageLost: a container that was scanned, or was to be scanned, is not any more.
@@ -58,8 +60,8 @@ const (
 // Kinds lists the kinds in the order in which messages have them.
 func Kinds() []Kind {
 	return []Kind{
-		KEVAdded, FindingOpened, EPSSCrossed, FindingOverdue, FindingChanged, FindingClosed, RolloutEvaluated, CoverageLost, ExceptionExpiring,
-		ExceptionExpired, ScanFailed, DatabaseStale, DatabaseUpdated,
+		KEVAdded, FindingOpened, EPSSCrossed, FindingOverdue, FindingChanged, FindingClosed, RolloutEvaluated, ImageIntroduced, CoverageLost,
+		ExceptionExpiring, ExceptionExpired, ScanFailed, DatabaseStale, DatabaseUpdated,
 	}
 }
 
@@ -197,8 +199,8 @@ func (r *Rule) selects(change *policy.Change, severity *model.Severity, finding 
 }
 
 // keeps reports whether a rule still selects a change about several findings after some of them were left out. If the expression cannot be evaluated, it does.
-func (r *Rule) keeps(kind Kind, left model.SeverityCounts) bool {
-	selected, err := r.selects(&policy.Change{Kind: string(kind)}, new(worstOf(left)), &policy.ChangedFinding{})
+func (r *Rule) keeps(kind Kind, left model.SeverityCounts, kev bool) bool {
+	selected, err := r.selects(&policy.Change{Kind: string(kind), KEV: kev}, new(worstOf(left)), &policy.ChangedFinding{})
 	return selected || err != nil
 }
 

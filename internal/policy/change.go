@@ -14,6 +14,8 @@ type Change struct {
 	Kind string `cel:"kind"`
 	// Severity is Critical, High, Medium, Low, Negligible or Unknown, or "" for changes that have none. Of several findings it is the worst.
 	Severity string `cel:"severity"`
+	// KEV says that the finding, or one of those that a rollout opened or an image brought to a namespace, is known to be exploited.
+	KEV bool `cel:"kev"`
 }
 
 // ChangedFinding is what they see of a finding. Changes that are about no single finding have one in which all is empty.

@@ -1,4 +1,5 @@
-// Package rollout evaluates rollouts: which findings a change of images opened and closed. It reports the result in Kubernetes Events.
+// Package rollout evaluates rollouts: which findings a change of images opened and closed. It reports the result in Kubernetes Events, and records images
+// that began to run in a namespace without a rollout.
 package rollout
 
 import (
@@ -26,6 +27,7 @@ const (
 // Store is the part of the store that the evaluator needs.
 type Store interface {
 	EvaluateRollouts(ctx context.Context, timedOut time.Time, limit int) (int, error)
+	ReportIntroductions(ctx context.Context, timedOut time.Time, limit int) (int, error)
 	UnreportedRollouts(ctx context.Context, after int64, limit int) ([]store.RolloutDetail, error)
 	MarkRolloutReported(ctx context.Context, id int64) error
 }
@@ -97,12 +99,20 @@ func drain(subscription *feed.Subscription) {
 	}
 }
 
-// evaluate evaluates the rollouts whose images are scanned, and reports those that are not reported yet.
+// evaluate evaluates the rollouts whose images are scanned, records images that began to run in namespaces otherwise, and reports the rollouts that are not
+// reported yet.
 func (e *Evaluator) evaluate(ctx context.Context) {
 	for taken := store.MaxEvaluated; taken == store.MaxEvaluated; {
 		var err error
 		if taken, err = e.Store.EvaluateRollouts(ctx, e.Clock.Now().Add(-scanTimeout), store.MaxEvaluated); err != nil {
 			e.logError(ctx, err, "Failed to evaluate rollouts; will retry")
+			break
+		}
+	}
+	for taken := store.MaxIntroduced; taken == store.MaxIntroduced; {
+		var err error
+		if taken, err = e.Store.ReportIntroductions(ctx, e.Clock.Now().Add(-scanTimeout), store.MaxIntroduced); err != nil {
+			e.logError(ctx, err, "Failed to report images that began to run in namespaces; will retry")
 			break
 		}
 	}

@@ -110,6 +110,10 @@ func (v *rollouts) UnreportedRollouts(_ context.Context, after int64, limit int)
 	return pending, v.err
 }
 
+func (v *rollouts) ReportIntroductions(context.Context, time.Time, int) (int, error) {
+	return 0, v.err
+}
+
 func (v *rollouts) MarkRolloutReported(_ context.Context, id int64) error {
 	v.pending = slices.DeleteFunc(v.pending, func(r store.RolloutDetail) bool { return r.ID == id })
 	return v.err

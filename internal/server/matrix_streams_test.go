@@ -32,7 +32,7 @@ var eventKinds = map[store.EventKind]string{
 	store.EventScanRequested: toNamespace,
 	store.EventFindingOpened: toCluster, store.EventFindingClosed: toCluster, store.EventFindingChanged: toCluster, store.EventFindingOverdue: toCluster, store.EventDatabaseUpdated: toEverybody,
 	store.EventScannerChanged: toNamespace, store.EventPodSetChanged: toNamespace, store.EventSheroChanged: toNamespace, store.EventRolloutChanged: toNamespace,
-	store.EventRolloutEvaluated: toNamespace, store.EventChangeRequested: toCluster,
+	store.EventRolloutEvaluated: toNamespace, store.EventImageIntroduced: toNamespace, store.EventChangeRequested: toCluster,
 	store.EventDecisionChanged: toEverybody, store.EventDecisionExpired: toEverybody, store.EventDecisionExpiring: toEverybody, store.EventDatabaseStale: toEverybody,
 	store.EventCoverageLost: toNamespace, store.EventNamespaceOverdue: toNamespace,
 }

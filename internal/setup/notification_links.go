@@ -49,6 +49,8 @@ func pageOf(m *notify.Message) (string, url.Values) {
 		return "vulnerabilities", url.Values{"overdue": {"true"}}
 	case has(notify.RolloutEvaluated):
 		return "rollouts", url.Values{}
+	case has(notify.ImageIntroduced):
+		return "images", url.Values{}
 	case has(notify.ExceptionExpired, notify.ExceptionExpiring):
 		return "decisions", nil
 	case has(notify.ScanFailed, notify.CoverageLost):

@@ -25,6 +25,7 @@ func TestLinksOfMessages(t *testing.T) {
 		{notify.KEVAdded, shop, false, "vulnerabilities?kev=true&namespace=shop"},
 		{notify.FindingOverdue, several, false, "vulnerabilities?overdue=true"},
 		{notify.RolloutEvaluated, shop, false, "rollouts?namespace=shop"},
+		{notify.ImageIntroduced, shop, false, "images?namespace=shop"},
 		{notify.ScanFailed, shop, false, "coverage?namespace=shop"},
 		{notify.ExceptionExpiring, shop, false, "decisions"},
 		{notify.DatabaseStale, nil, false, "database"},

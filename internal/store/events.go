@@ -21,6 +21,9 @@ const (
 	EventRolloutChanged EventKind = "rollout.changed"
 	// EventRolloutEvaluated says what a rollout did to what is vulnerable, or that it will not be known. Its data is a RolloutEvaluatedEvent.
 	EventRolloutEvaluated EventKind = "rollout.evaluated"
+	// EventImageIntroduced says that an image with findings began to run in a namespace in which it was not known, other than by a rollout. Its data is an
+	// IntroducedEvent.
+	EventImageIntroduced EventKind = "image.introduced"
 )
 
 // EventLog says which part of the event log there is.
@@ -125,7 +128,7 @@ func (e Event) Public() Event {
 func (e Event) Namespace() string {
 	switch e.Kind {
 	case EventScannerChanged, EventPodSetChanged, EventSheroChanged, EventRolloutChanged, EventRolloutEvaluated, EventDecisionChanged, EventDecisionExpired,
-		EventDecisionExpiring, EventCoverageLost, EventNamespaceOverdue:
+		EventDecisionExpiring, EventCoverageLost, EventNamespaceOverdue, EventImageIntroduced:
 	default:
 		return ""
 	}
@@ -146,7 +149,7 @@ func EventKinds() []EventKind {
 	return []EventKind{
 		EventImageDiscovered, EventImageQueued, EventImageCataloged, EventImageMatched, EventImageFailed, EventImageRemoved, EventImageReported, EventScanRequested,
 		EventFindingOpened, EventFindingClosed, EventFindingChanged, EventDatabaseUpdated,
-		EventScannerChanged, EventPodSetChanged, EventSheroChanged, EventRolloutChanged, EventRolloutEvaluated, EventChangeRequested,
+		EventScannerChanged, EventPodSetChanged, EventSheroChanged, EventRolloutChanged, EventRolloutEvaluated, EventImageIntroduced, EventChangeRequested,
 		EventDecisionChanged, EventDecisionExpired, EventFindingOverdue, EventNamespaceOverdue, EventDecisionExpiring, EventDatabaseStale,
 		EventCoverageLost,
 	}

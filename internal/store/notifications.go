@@ -42,6 +42,9 @@ type Notifications interface {
 	// PresentRollouts compares the images of evaluated rollouts again, by ID, without the findings that decisions suppress now. Rollouts of which an image is not
 	// known any more are absent.
 	PresentRollouts(ctx context.Context, ids []int64) (map[int64]RolloutCounts, error)
+	// PresentIntroductions counts the findings of images in namespaces, without those that decisions suppress there now. Images that are not matched or not known
+	// any more are absent.
+	PresentIntroductions(ctx context.Context, introductions []Introduction) (map[Introduction]Counts, error)
 	// RunningImage returns what runs an image, nil if the image is not known.
 	RunningImage(ctx context.Context, key model.ImageKey) (*RunningImage, error)
 }

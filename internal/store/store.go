@@ -46,6 +46,7 @@ type Store interface {
 	Events
 	History
 	Rollouts
+	Introductions
 	Coverage
 	Scans
 	ScanJobs

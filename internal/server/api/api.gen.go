@@ -262,6 +262,7 @@ const (
 	ImageCataloged     EventKind = "image.cataloged"
 	ImageDiscovered    EventKind = "image.discovered"
 	ImageFailed        EventKind = "image.failed"
+	ImageIntroduced    EventKind = "image.introduced"
 	ImageMatched       EventKind = "image.matched"
 	ImageQueued        EventKind = "image.queued"
 	ImageRemoved       EventKind = "image.removed"
@@ -305,6 +306,8 @@ func (e EventKind) Valid() bool {
 	case ImageDiscovered:
 		return true
 	case ImageFailed:
+		return true
+	case ImageIntroduced:
 		return true
 	case ImageMatched:
 		return true

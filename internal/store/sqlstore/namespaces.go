@@ -170,7 +170,10 @@ func noteNamespaces(tx *txn, added []useRow) error {
 			values = append(values, one.Namespace, one.ImagePk, tx.now)
 		}
 	}
-	return tx.Insert("image_namespaces", []string{"namespace", "image_pk", "since"}, values, "")
+	if err := tx.Insert("image_namespaces", []string{"namespace", "image_pk", "since"}, values, ""); err != nil {
+		return err
+	}
+	return tx.Insert("introductions", []string{"namespace", "image_pk", "at"}, values, tx.Dialect.IgnoreConflict("image_pk", "namespace"))
 }
 
 // endNamespaces ends that images are visible where nothing runs them and no scope keeps them any more.

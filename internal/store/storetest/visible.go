@@ -396,6 +396,12 @@ func (h *history) evaluate(before time.Time) {
 		for {
 			if n, err := f.EvaluateRollouts(h.t.Context(), before, store.MaxEvaluated); err != nil || n == 0 {
 				must(h.t, err)
+				break
+			}
+		}
+		for {
+			if n, err := f.ReportIntroductions(h.t.Context(), before, store.MaxIntroduced); err != nil || n == 0 {
+				must(h.t, err)
 				return
 			}
 		}

@@ -18,6 +18,7 @@ export const EventKind = {
   imageremoved: "image.removed",
   imagereported: "image.reported",
   imagescanRequested: "image.scanRequested",
+  imageintroduced: "image.introduced",
   findingopened: "finding.opened",
   findingclosed: "finding.closed",
   findingchanged: "finding.changed",
