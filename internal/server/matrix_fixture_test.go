@@ -230,6 +230,8 @@ func (f *fixture) happen(clk *matrixClock, holds func(namespace string) bool) {
 	if known[shopImage] {
 		f.must(f.store.SaveReport(ctx, store.AllNamespaces(), shopImage, store.Report{Content: []byte(`{"shop":1}`)}))
 	}
+	_, err = f.store.ReportIntroductions(ctx, time.Time{}, store.MaxIntroduced)
+	f.must(err)
 	clk.hour(8)
 	run(shopImage, bankImage, darkImage, brokenImage) // sharedImage ran: rollouts.
 	for {

@@ -28,7 +28,7 @@ type Introduction struct {
 type IntroducedEvent struct {
 	Namespace string `json:"namespace"`
 	// Findings counts the findings by severity, KEV those that are known to be exploited.
-	Findings model.SeverityCounts `json:"findings"`
+	Findings model.SeverityCounts `json:"counts"`
 	KEV      int                  `json:"kev"`
 	// Owners are those of the workloads in the namespace that run it, at most MaxImageOwners.
 	Owners []string `json:"owners,omitempty"`

@@ -16,6 +16,10 @@ describe("parseActivity", () => {
       "New vulnerability database: 3 opened, 1 closed",
     ],
     [message("database.updated", {}), "New vulnerability database"],
+    [
+      message("image.introduced", { namespace: "shop", counts: { critical: 1, low: 2 }, kev: 1 }, image),
+      "nginx is new in shop: 3 findings",
+    ],
     [message("coverage.lost", { namespace: "shop" }), "Coverage lost in shop"],
     [message("decision.changed", { action: "applied", object: { name: "zlib" } }), "Decision zlib applied"],
     [message("decision.expired", { omitted: 3 }), "Decisions expired"],

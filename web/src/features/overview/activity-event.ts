@@ -17,6 +17,7 @@ export const activityKinds: EventKind[] = [
   EventKind.imagecataloged,
   EventKind.imagefailed,
   EventKind.imagereported,
+  EventKind.imageintroduced,
   EventKind.databaseupdated,
   EventKind.databasestale,
   EventKind.rolloutevaluated,
@@ -70,6 +71,12 @@ export function describeEvent(event: Event): Activity | undefined {
       return line(`Failed to scan ${name}: ${word(data.reason)}`, toImage, "bad");
     case EventKind.imagereported:
       return line(`Received a report about ${name}: ${plural(total(data.counts), "finding")}`, toImage);
+    case EventKind.imageintroduced:
+      return line(
+        `${name} is new in ${word(data.namespace)}: ${plural(total(data.counts), "finding")}`,
+        toImage,
+        amount(data.kev) > 0 ? "bad" : "normal",
+      );
     case EventKind.databaseupdated: {
       const changes = fields(data.changes);
       const changed =
