@@ -31,7 +31,6 @@ export default defineConfig(({ mode }) => ({
         codeSplitting: {
           groups: [
             { name: "react", test: /node_modules[\\/](react|react-dom|react-router|scheduler)[\\/]/ },
-            { name: "base-ui", test: /node_modules[\\/](@base-ui|@floating-ui)[\\/]/ },
           ],
         },
       },

@@ -6,7 +6,7 @@ test("finds a vulnerability by keyboard and goes back", async ({ page, open }) =
   const id = operator.sums.vulnerabilities[0]?.id ?? "";
   await page.keyboard.press("Control+k");
   await expect(page.getByRole("combobox", { name: "Search" })).toBeFocused();
-  await page.keyboard.type(id);
+  await page.keyboard.type(` ${id} `); // As it comes from a page or a mail.
   await expect(page.getByRole("option", { name: id }).first()).toBeVisible();
   await page.keyboard.press("Enter");
   await expect(page.getByRole("heading", { level: 1, name: id })).toBeVisible();

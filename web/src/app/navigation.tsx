@@ -1,25 +1,13 @@
-import { Check, Menu as MenuIcon } from "lucide-react";
+import { Menu as MenuIcon } from "lucide-react";
+import { lazy } from "react";
 import { Link, useLocation } from "react-router";
-import { Menu, MenuContent, MenuItem, MenuTrigger } from "@/components/ui/menu";
+import { OnDemand, type TriggerProps } from "@/components/ui/on-demand";
 import { cn } from "@/lib/cn";
 import { useMediaQuery } from "@/lib/use-media-query";
+import { isWithin, pages } from "./pages";
 
-export const pages = [
-  { to: "/", label: "Overview" },
-  { to: "/images", label: "Images" },
-  { to: "/fixes", label: "Fix first" },
-  { to: "/vulnerabilities", label: "Vulnerabilities" },
-  { to: "/packages", label: "Packages" },
-  { to: "/workloads", label: "Workloads" },
-  { to: "/rollouts", label: "Rollouts" },
-  { to: "/decisions", label: "Decisions" },
-  { to: "/coverage", label: "Coverage" },
-  { to: "/notifications", label: "Notifications" },
-  { to: "/database", label: "Database" },
-];
-
-const isWithin = (path: string, to: string) =>
-  path === to || (to !== "/" && path.startsWith(`${to}/`)) || (to === "/images" && path === "/compare");
+const load = () => import("./navigation-menu");
+const NavigationMenu = lazy(load);
 
 /** A row of links; on narrow screens a menu named by the page that is shown. */
 export function Navigation() {
@@ -27,26 +15,21 @@ export function Navigation() {
   const narrow = useMediaQuery("(max-width: 1399px)");
   const current = pages.find(({ to }) => isWithin(pathname, to));
   if (narrow) {
+    const trigger: TriggerProps = {
+      variant: "ghost",
+      className: "max-w-full text-ink",
+      children: (
+        <>
+          <MenuIcon aria-hidden />
+          <span className="truncate">{current?.label ?? "Pages"}</span>
+        </>
+      ),
+    };
     return (
       <nav aria-label="Pages" className="min-w-0">
-        <Menu modal={false}>
-          <MenuTrigger variant="ghost" className="max-w-full text-ink">
-            <MenuIcon aria-hidden />
-            <span className="truncate">{current?.label ?? "Pages"}</span>
-          </MenuTrigger>
-          <MenuContent align="start">
-            {pages.map(({ to, label }) => (
-              <MenuItem
-                key={to}
-                closeOnClick
-                render={<Link to={to} aria-current={to === current?.to ? "page" : undefined} />}
-              >
-                {label}
-                {to === current?.to && <Check className="ml-auto" aria-hidden />}
-              </MenuItem>
-            ))}
-          </MenuContent>
-        </Menu>
+        <OnDemand popup="menu" load={load} trigger={trigger}>
+          <NavigationMenu trigger={trigger} current={current?.to} />
+        </OnDemand>
       </nav>
     );
   }

@@ -5,7 +5,8 @@ import { AccountMenu } from "@/features/session/account-menu";
 import { LiveBadge, OfflineBanner } from "./live-badge";
 import { LiveProvider } from "./live-provider";
 import { Logo } from "@/components/logo";
-import { Navigation, pages } from "./navigation";
+import { Navigation } from "./navigation";
+import { pages } from "./pages";
 import { ThemeSwitch } from "@/components/theme-switch";
 
 const destinations = pages.map(({ to, label }) => ({ to, title: label }));

@@ -1,42 +1,26 @@
-import { Check, Monitor, Moon, Sun, type LucideIcon } from "lucide-react";
-import {
-  Menu,
-  MenuContent,
-  MenuRadioGroup,
-  MenuRadioIndicator,
-  MenuRadioItem,
-  MenuTrigger,
-} from "@/components/ui/menu";
-import { setTheme, useTheme, type Theme } from "@/lib/theme";
+import { Monitor } from "lucide-react";
+import { lazy } from "react";
+import { OnDemand, type TriggerProps } from "@/components/ui/on-demand";
+import { useTheme } from "@/lib/theme";
+import { themes } from "./themes";
 
-const themes: { value: Theme; label: string; icon: LucideIcon }[] = [
-  { value: "light", label: "Light", icon: Sun },
-  { value: "dark", label: "Dark", icon: Moon },
-  { value: "system", label: "System", icon: Monitor },
-];
+const load = () => import("./theme-menu");
+const ThemeMenu = lazy(load);
 
 export function ThemeSwitch() {
   const theme = useTheme();
   const current = themes.find(({ value }) => value === theme);
   const Icon = current?.icon ?? Monitor;
+  const trigger: TriggerProps = {
+    variant: "ghost",
+    size: "icon",
+    "aria-label": `Theme: ${current?.label ?? ""}`,
+    title: "Theme",
+    children: <Icon aria-hidden />,
+  };
   return (
-    <Menu modal={false}>
-      <MenuTrigger variant="ghost" size="icon" aria-label={`Theme: ${current?.label ?? ""}`} title="Theme">
-        <Icon aria-hidden />
-      </MenuTrigger>
-      <MenuContent>
-        <MenuRadioGroup value={theme} onValueChange={(value: Theme) => setTheme(value)}>
-          {themes.map(({ value, label, icon: ItemIcon }) => (
-            <MenuRadioItem key={value} value={value}>
-              <ItemIcon aria-hidden />
-              {label}
-              <MenuRadioIndicator className="ml-auto flex">
-                <Check aria-hidden />
-              </MenuRadioIndicator>
-            </MenuRadioItem>
-          ))}
-        </MenuRadioGroup>
-      </MenuContent>
-    </Menu>
+    <OnDemand popup="menu" load={load} trigger={trigger}>
+      <ThemeMenu trigger={trigger} />
+    </OnDemand>
   );
 }

@@ -32,8 +32,9 @@ export function SearchDialog({ open, onOpenChange, pages }: Props) {
     gcTime: 60_000,
   });
   // Pages follow each key. What was found for another text stays until the next answer, and cannot be chosen: Enter leads to what is typed.
-  const matching = pages.filter(({ title }) => title.toLowerCase().includes(text.toLowerCase()));
-  const stale = text !== settled || isPlaceholderData;
+  const typed = text.trim();
+  const matching = pages.filter(({ title }) => title.toLowerCase().includes(typed.toLowerCase()));
+  const stale = typed !== settled || isPlaceholderData;
   const found = wanted && data ? groupResults(data, settled) : [];
   const groups = [...(matching.length > 0 ? [{ value: "Pages", items: matching }] : []), ...found];
 
