@@ -289,7 +289,7 @@ func (e *Engine) addFailed(ctx context.Context, batches []*batch, event *store.E
 	if err := json.Unmarshal(event.Data, &data); err != nil {
 		return fmt.Errorf("read event %d: %w", event.Sequence, err)
 	}
-	running, err := e.runningImage(ctx, event.ImageID, event.Platform)
+	running, err := e.runningImage(ctx, store.AllNamespaces(), event.ImageID, event.Platform)
 	if err != nil {
 		return err
 	}
@@ -300,12 +300,12 @@ func (e *Engine) addFailed(ctx context.Context, batches []*batch, event *store.E
 	return nil
 }
 
-func (e *Engine) runningImage(ctx context.Context, imageID, platform string) (*store.RunningImage, error) {
+func (e *Engine) runningImage(ctx context.Context, in store.Namespaces, imageID, platform string) (*store.RunningImage, error) {
 	parsed, err := model.ParsePlatform(platform)
 	if err != nil {
 		return nil, fmt.Errorf("read an event about %s: %w", imageID, err)
 	}
-	return e.Store.RunningImage(ctx, model.ImageKey{ImageID: imageID, Platform: parsed})
+	return e.Store.RunningImage(ctx, in, model.ImageKey{ImageID: imageID, Platform: parsed})
 }
 
 // queue keeps the messages of a batch and moves the rule, in one transaction.

@@ -1,10 +1,10 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/policy"
@@ -29,6 +29,12 @@ func (i *IntroducedImage) text() string {
 	return text
 }
 
+// compare orders images by the findings that are known to be exploited, then by the worst findings.
+func (i *IntroducedImage) compare(o *IntroducedImage) int {
+	a, b := &i.Findings, &o.Findings
+	return cmp.Or(cmp.Compare(i.KEV, o.KEV), cmp.Compare(a.Critical, b.Critical), cmp.Compare(a.High, b.High), cmp.Compare(a.Medium, b.Medium), cmp.Compare(a.Low, b.Low))
+}
+
 // key names the image and the namespace; the zero value if the platform is not valid.
 func (i *IntroducedImage) key() store.Introduction {
 	platform, err := model.ParsePlatform(i.Platform)
@@ -45,38 +51,28 @@ func (e *Engine) addIntroduced(ctx context.Context, batches []*batch, event *sto
 		return fmt.Errorf("read event %d: %w", event.Sequence, err)
 	}
 	image := IntroducedImage{Namespace: data.Namespace, ImageID: event.ImageID, Platform: event.Platform, Findings: data.Findings, KEV: data.KEV}
-	var here *store.RunningImage
+	var selecting []*batch
 	for _, b := range batches {
-		if !b.rule.sees(data.Namespace) {
-			continue
+		if b.rule.sees(data.Namespace) && b.selects(&policy.Change{Kind: string(ImageIntroduced), KEV: image.KEV > 0}, new(worstOf(image.Findings)), &policy.ChangedFinding{}) {
+			selecting = append(selecting, b)
 		}
-		if here == nil {
-			running, err := e.runningImage(ctx, event.ImageID, event.Platform)
-			if err != nil || running == nil {
-				return err
-			}
-			here = &store.RunningImage{ImageKey: running.ImageKey, Partial: true}
-			for _, w := range running.Workloads {
-				if w.Namespace == data.Namespace {
-					here.Workloads = append(here.Workloads, w)
-				}
-			}
+	}
+	if len(selecting) == 0 {
+		return nil
+	}
+	here, err := e.runningImage(ctx, store.OnlyNamespaces(data.Namespace), event.ImageID, event.Platform)
+	if err != nil || here == nil {
+		return err
+	}
+	here.Partial = true // Other namespaces run it, too.
+	for _, b := range selecting {
+		places := b.placements(here)
+		for i := range places {
+			places[i].group.message.addOther(Other{Kind: ImageIntroduced, Text: image.text(), Introduced: new(image)}, image.Findings, event.At)
+			places[i].list()
 		}
-		b.addIntroduced(image, event.At, here)
 	}
 	return nil
-}
-
-// addIntroduced adds an image with the workloads that run it in the namespace.
-func (b *batch) addIntroduced(image IntroducedImage, at time.Time, here *store.RunningImage) {
-	if !b.selects(&policy.Change{Kind: string(ImageIntroduced), KEV: image.KEV > 0}, new(worstOf(image.Findings)), &policy.ChangedFinding{}) {
-		return
-	}
-	places := b.placements(here)
-	for i := range places {
-		places[i].group.message.addOther(Other{Kind: ImageIntroduced, Text: image.text(), Introduced: new(image)}, image.Findings, at)
-		places[i].list()
-	}
 }
 
 // introductions are the images that are new in a namespace.

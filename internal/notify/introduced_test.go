@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -60,5 +61,26 @@ func TestImagesNewInNamespaces(t *testing.T) {
 			len(m.Workloads) != 1 || m.Workloads[0] != "one/Deployment/web" {
 			t.Errorf("%s: %+v", name, m)
 		}
+	}
+}
+
+// A message keeps the worst new images, names the worst first, and has room for other changes.
+func TestWorstNewImages(t *testing.T) {
+	var m Message
+	for n := range 3 * maxIntroduced {
+		image := &IntroducedImage{Namespace: "n", ImageID: fmt.Sprint("image ", n), Findings: model.SeverityCounts{High: n % 70, Low: 1}}
+		m.addOther(Other{Kind: ImageIntroduced, Text: image.text(), Introduced: image}, image.Findings, noon)
+	}
+	m.addOther(Other{Kind: DatabaseStale, Text: "stale"}, model.SeverityCounts{}, noon)
+	if m.Counts[ImageIntroduced] != 3*maxIntroduced || len(m.Others) != maxIntroduced+1 || m.Others[maxIntroduced].Kind != DatabaseStale {
+		t.Fatalf("%v, %d others", m.Counts, len(m.Others))
+	}
+	for _, o := range m.Others[:maxIntroduced] {
+		if o.Introduced.Findings.High < 40 {
+			t.Errorf("%s is kept", o.Text)
+		}
+	}
+	if sent := m.forReceivers().Others; len(sent) != maxWorst || sent[0].Text != "image 69 is new in n: 69 High, 1 Low" || sent[1].Text != "image 139 is new in n: 69 High, 1 Low" {
+		t.Errorf("sent are %v", sent)
 	}
 }

@@ -20,6 +20,8 @@ const (
 	maxWorst = 10
 	// maxKept is how many findings a message keeps until it is sent: the next ones are named if decisions suppress some of the worst.
 	maxKept = 100
+	// maxIntroduced is how many images that are new in a namespace are among them.
+	maxIntroduced = maxKept / 2
 	// maxTracked is how many changes of findings, and overdue findings, a message can leave out one by one if decisions suppress them before it is sent.
 	maxTracked = 20_000
 	// maxWorkloads is how many workloads a message counts one by one.
@@ -196,7 +198,9 @@ func (m *Message) forReceivers() *Message {
 	for i := range sent.Worst {
 		sent.Worst[i].Change = 0
 	}
-	sent.Others = slices.Clone(m.Others[:min(len(m.Others), maxWorst)])
+	sent.Others = slices.Clone(m.Others)
+	worstIntroduced(sent.Others)
+	sent.Others = sent.Others[:min(len(sent.Others), maxWorst)]
 	for i := range sent.Others {
 		sent.Others[i].Overdue, sent.Others[i].Rollout, sent.Others[i].Introduced = nil, nil, nil
 	}
@@ -225,7 +229,7 @@ func (m *Message) addOther(o Other, findings model.SeverityCounts, at time.Time)
 
 // keep adds to the other changes as long as there is room, with the keys of findings as long as there is room for these.
 func (m *Message) keep(o Other) {
-	if len(m.Others) == maxKept {
+	if o.Introduced != nil && !m.makeRoom(o.Introduced) || len(m.Others) == maxKept {
 		return
 	}
 	if o.Overdue != nil {
@@ -269,6 +273,41 @@ func (m *Message) reviseOthers(kind Kind, revise func(i int, o Other) *revised) 
 	}
 	m.Others = kept
 	return changed
+}
+
+// makeRoom reports whether there is room for an image that is new in a namespace: the worst maxIntroduced of them are kept, so that there is room for others.
+func (m *Message) makeRoom(image *IntroducedImage) bool {
+	kept, least := 0, -1
+	for i := range m.Others {
+		if one := m.Others[i].Introduced; one != nil {
+			if kept++; least < 0 || one.compare(m.Others[least].Introduced) < 0 {
+				least = i
+			}
+		}
+	}
+	if kept < maxIntroduced {
+		return true
+	}
+	if image.compare(m.Others[least].Introduced) <= 0 {
+		return false
+	}
+	m.Others = slices.Delete(m.Others, least, least+1)
+	return true
+}
+
+// worstIntroduced orders the images that are new in a namespace, the worst first; the other changes stay where they are.
+func worstIntroduced(others []Other) {
+	var places []int
+	var images []Other
+	for i := range others {
+		if others[i].Introduced != nil {
+			places, images = append(places, i), append(images, others[i])
+		}
+	}
+	slices.SortStableFunc(images, func(a, b Other) int { return b.Introduced.compare(a.Introduced) })
+	for i, place := range places {
+		others[place] = images[i]
+	}
 }
 
 func (m *Message) span(from, to time.Time) {

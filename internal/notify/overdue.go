@@ -51,7 +51,7 @@ func (e *Engine) addOverdueIn(ctx context.Context, batches []*batch, event *stor
 }
 
 func (e *Engine) addOverdueImage(ctx context.Context, batches []*batch, at time.Time, image store.OverdueImage) error {
-	running, err := e.runningImage(ctx, image.ImageID, image.Platform)
+	running, err := e.runningImage(ctx, store.AllNamespaces(), image.ImageID, image.Platform)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package notify
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/policy"
@@ -17,8 +16,8 @@ type EvaluatedRollout struct {
 	Name   string               `json:"name"`
 	Opened model.SeverityCounts `json:"opened"`
 	Closed model.SeverityCounts `json:"closed"`
-	// KEV says that it opened a finding that is known to be exploited, as it was evaluated.
-	KEV bool `json:"kev,omitempty"`
+	// KEV counts the opened ones that are known to be exploited.
+	KEV int `json:"kev,omitempty"`
 }
 
 func (r *EvaluatedRollout) text() string {
@@ -34,8 +33,7 @@ func (b *batch) addRollout(e *store.Event) error {
 	if data.Opened == nil || data.Closed == nil || !b.rule.sees(data.Workload.Namespace) {
 		return nil
 	}
-	kev := slices.ContainsFunc(data.WorstOpened, func(f store.RolloutFinding) bool { return f.KEV })
-	if !b.selects(&policy.Change{Kind: string(RolloutEvaluated), KEV: kev}, new(worstOf(*data.Opened)), &policy.ChangedFinding{}) {
+	if !b.selects(&policy.Change{Kind: string(RolloutEvaluated), KEV: data.OpenedKEV > 0}, new(worstOf(*data.Opened)), &policy.ChangedFinding{}) {
 		return nil
 	}
 	w := &data.Workload
@@ -44,7 +42,7 @@ func (b *batch) addRollout(e *store.Event) error {
 	}
 	g := b.group(b.rule.group(w))
 	rollout := &EvaluatedRollout{
-		ID: data.ID, Opened: *data.Opened, Closed: *data.Closed, KEV: kev, Name: fmt.Sprintf("rollout of %s %s/%s, container %s", w.Kind, w.Namespace, w.Name, data.Container),
+		ID: data.ID, Opened: *data.Opened, Closed: *data.Closed, KEV: data.OpenedKEV, Name: fmt.Sprintf("rollout of %s %s/%s, container %s", w.Kind, w.Namespace, w.Name, data.Container),
 	}
 	g.message.addOther(Other{Kind: RolloutEvaluated, Text: rollout.text(), Rollout: rollout}, *data.Opened, e.At)
 	g.message.addWorkloads([]string{workloadName(w)})
@@ -71,12 +69,12 @@ func (m *Message) compareRollouts(rule *Rule, present map[int64]store.RolloutCou
 		}
 		now, known := present[o.Rollout.ID]
 		before := o.Rollout.Opened
-		if !known || now.Opened == before && now.Closed == o.Rollout.Closed {
+		if !known || now == (store.RolloutCounts{Opened: before, Closed: o.Rollout.Closed, OpenedKEV: o.Rollout.KEV}) {
 			return nil
 		}
 		o.Rollout = new(*o.Rollout)
-		o.Rollout.Opened, o.Rollout.Closed = now.Opened, now.Closed
+		o.Rollout.Opened, o.Rollout.Closed, o.Rollout.KEV = now.Opened, now.Closed, now.OpenedKEV
 		o.Text = o.Rollout.text()
-		return &revised{before, now.Opened, o, rule.keeps(RolloutEvaluated, now.Opened, o.Rollout.KEV)}
+		return &revised{before, now.Opened, o, rule.keeps(RolloutEvaluated, now.Opened, now.OpenedKEV > 0)}
 	})
 }

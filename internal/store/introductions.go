@@ -16,7 +16,7 @@ type Introductions interface {
 }
 
 // MaxIntroduced is the maximum number of introductions that one call reports.
-const MaxIntroduced = 100
+const MaxIntroduced = 1000
 
 // Introduction is an image in a namespace.
 type Introduction struct {

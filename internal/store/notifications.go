@@ -45,8 +45,8 @@ type Notifications interface {
 	// PresentIntroductions counts the findings of images in namespaces, without those that decisions suppress there now. Images that are not matched or not known
 	// any more are absent.
 	PresentIntroductions(ctx context.Context, introductions []Introduction) (map[Introduction]Counts, error)
-	// RunningImage returns what runs an image, nil if the image is not known.
-	RunningImage(ctx context.Context, key model.ImageKey) (*RunningImage, error)
+	// RunningImage returns what runs an image in namespaces, nil if the image is not known.
+	RunningImage(ctx context.Context, in Namespaces, key model.ImageKey) (*RunningImage, error)
 }
 
 // NotificationRule is a rule with the names of its sinks.

@@ -83,6 +83,8 @@ type RolloutEvaluation struct {
 // RolloutCounts are the findings that a rollout opened and closed.
 type RolloutCounts struct {
 	Opened, Closed model.SeverityCounts
+	// OpenedKEV counts the opened ones that are known to be exploited.
+	OpenedKEV int
 }
 
 // RolloutDetail is a rollout with the worst findings that it opened and closed, at most MaxRolloutFindings each, the worst first.
@@ -119,12 +121,13 @@ type RolloutEvent struct {
 }
 
 // RolloutEvaluatedEvent is the data of EventRolloutEvaluated, which is about the image that began to run. Counts are absent when the rollout
-// timed out. Each list names the worst ten.
+// timed out. OpenedKEV counts the opened findings that are known to be exploited; EvaluatedEvent does not know it. Each list names the worst ten.
 type RolloutEvaluatedEvent struct {
 	ID int64 `json:"id"`
 	RolloutEvent
 	State       RolloutState          `json:"state"`
 	Opened      *model.SeverityCounts `json:"opened,omitempty"`
+	OpenedKEV   int                   `json:"openedKev,omitempty"`
 	Closed      *model.SeverityCounts `json:"closed,omitempty"`
 	WorstOpened []RolloutFinding      `json:"worstOpened,omitempty"`
 	WorstClosed []RolloutFinding      `json:"worstClosed,omitempty"`

@@ -2,12 +2,10 @@ package sqlstore
 
 import (
 	"cmp"
-	"errors"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"gorm.io/gorm"
 )
@@ -134,9 +132,11 @@ func (w *switcher) recordVariants(changes []change) error {
 	if len(packages) == 0 {
 		return nil
 	}
-	joined, err := readJoinedReaches(w.DB)
-	if err != nil {
-		return err
+	if w.joined == nil {
+		var err error
+		if w.joined, err = readJoinedReaches(w.DB); err != nil {
+			return err
+		}
 	}
 	slices.Sort(packages)
 	return inParts(slices.Compact(packages), func(part []int64) error {
@@ -163,7 +163,7 @@ func (w *switcher) recordVariants(changes []change) error {
 				continue
 			}
 			for _, finding := range slices.Sorted(maps.Keys(of.suppressed)) {
-				reaches, err := joined.split(of.suppressed[finding])
+				reaches, err := w.joined.split(of.suppressed[finding])
 				if err != nil {
 					return err
 				}
@@ -180,23 +180,6 @@ func (w *switcher) recordVariants(changes []change) error {
 		}
 		return w.Insert("closed_suppressions", []string{"change_id", "finding_id", "reach"}, suppressed, "")
 	})
-}
-
-// closedSuppressions is how long is kept where closed findings were suppressed: messages about them are begun within seconds.
-const closedSuppressions = 24 * time.Hour
-
-// forgetSuppressions deletes where findings were suppressed that were closed long ago.
-func (w *switcher) forgetSuppressions() error {
-	var changes []int64
-	err := w.Raw(`SELECT DISTINCT cs.change_id FROM closed_suppressions cs JOIN finding_changes c ON c.id = cs.change_id JOIN generations g ON g.number = c.generation
-		WHERE g.current_since < ?`, w.now-closedSuppressions.Microseconds()).Scan(&changes).Error
-	if err != nil || len(changes) == 0 {
-		return err
-	}
-	err = inParts(changes, func(part []int64) error {
-		return w.Execute("DELETE FROM closed_suppressions WHERE change_id IN ?", part)
-	})
-	return errors.Join(err, w.dropReaches())
 }
 
 // place tells the variants of a switch apart.

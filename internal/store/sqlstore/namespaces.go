@@ -181,9 +181,14 @@ func endNamespaces(tx *txn, images []int64) error {
 	slices.Sort(images)
 	tx.moved(images...)
 	return inParts(slices.Compact(images), func(part []int64) error {
-		return tx.Execute(`DELETE FROM image_namespaces WHERE image_pk IN ?
+		err := tx.Execute(`DELETE FROM image_namespaces WHERE image_pk IN ?
 			AND NOT EXISTS (SELECT 1 FROM image_uses u WHERE u.image_pk = image_namespaces.image_pk AND u.namespace = image_namespaces.namespace)
 			AND NOT EXISTS (SELECT 1 FROM namespace_last_uses l WHERE l.image_pk = image_namespaces.image_pk AND l.namespace = image_namespaces.namespace)`, part)
+		if err != nil {
+			return err
+		}
+		return tx.Execute(`DELETE FROM introductions WHERE image_pk IN ? AND NOT EXISTS (SELECT 1 FROM image_namespaces m
+			WHERE m.image_pk = introductions.image_pk AND m.namespace = introductions.namespace)`, part)
 	})
 }
 

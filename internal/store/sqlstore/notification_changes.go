@@ -146,7 +146,7 @@ func addWorkloads(tx, used *gorm.DB, running map[int64]*store.RunningImage) erro
 }
 
 // RunningImage implements store.Notifications.
-func (s *Store) RunningImage(ctx context.Context, key model.ImageKey) (*store.RunningImage, error) {
+func (s *Store) RunningImage(ctx context.Context, in store.Namespaces, key model.ImageKey) (*store.RunningImage, error) {
 	var image *store.RunningImage
 	err := s.read(ctx, "read what runs an image", func(tx *gorm.DB) error {
 		image = nil
@@ -156,7 +156,7 @@ func (s *Store) RunningImage(ctx context.Context, key model.ImageKey) (*store.Ru
 			return err
 		}
 		image = &store.RunningImage{ImageKey: key}
-		return addWorkloads(tx, tx.Table("image_uses AS u"), map[int64]*store.RunningImage{ids[0]: image})
+		return addWorkloads(tx, visibleUses(tx, in), map[int64]*store.RunningImage{ids[0]: image})
 	})
 	return image, err
 }

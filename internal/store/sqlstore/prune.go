@@ -27,6 +27,10 @@ func (s *Store) Prune(ctx context.Context, before time.Time) error {
 		return err
 	}
 	for _, step := range []batchChange{
+		{
+			action: "DELETE FROM closed_suppressions", table: "closed_suppressions", column: "change_id", values: []any{micros(s.clock.Now().Add(-closedSuppressions))},
+			condition: "EXISTS (SELECT 1 FROM finding_changes c JOIN generations g ON g.number = c.generation WHERE c.id = closed_suppressions.change_id AND g.current_since < ?)",
+		},
 		{action: "DELETE FROM finding_changes", table: "finding_changes", column: "id", condition: "generation <= ?", values: []any{closed}},
 		{action: "DELETE FROM findings", table: "findings", column: "package_pk", condition: "until_gen <= ?", values: []any{closed}},
 		{action: "DELETE FROM image_presences", table: "image_presences", column: "id", condition: endedPresence, values: []any{micros(before)}},
@@ -54,6 +58,9 @@ func (s *Store) Prune(ctx context.Context, before time.Time) error {
 	return storeError(s.db.Reclaim(ctx))
 }
 
+// closedSuppressions is how long is kept where closed findings were suppressed: messages about them are begun within seconds.
+const closedSuppressions = 24 * time.Hour
+
 // pruneRest deletes what is little enough for one transaction.
 func (s *Store) pruneRest(ctx context.Context, what string, before time.Time, closed int64) error {
 	return s.write(ctx, what, func(tx *txn) error {
@@ -75,6 +82,9 @@ func (s *Store) pruneRest(ctx context.Context, what string, before time.Time, cl
 			if err := tx.Execute(step.statement, step.before); err != nil {
 				return err
 			}
+		}
+		if err := tx.dropReaches(); err != nil {
+			return err
 		}
 		for _, statement := range []string{
 			"DELETE FROM distro_lifecycles WHERE distro NOT IN (SELECT i.distro FROM images i)",

@@ -203,10 +203,10 @@ func (p *decisionPlan) boundReaches(tx *gorm.DB) error {
 		return err
 	}
 	var reached int
-	// Reaches of no decision take no room from decisions that begin: those that join others have their own bound, and others are dropped later.
-	const single = " x WHERE x.reach IN (SELECT d.reach FROM decisions d WHERE d.until_time = ?))"
-	err = tx.Raw("SELECT (SELECT COUNT(*) FROM reached"+single+" + (SELECT COUNT(*) FROM reached_namespaces"+single+
-		" + (SELECT COUNT(*) FROM reached_workloads"+single, int64(stillOpen), int64(stillOpen), int64(stillOpen)).Scan(&reached).Error
+	// Reaches that join others have their own bound: they take no room from decisions that begin.
+	const single = " x WHERE NOT EXISTS (SELECT 1 FROM placed_reaches q WHERE q.reach = x.reach AND q.members <> ''))"
+	err = tx.Raw("SELECT (SELECT COUNT(*) FROM reached" + single + " + (SELECT COUNT(*) FROM reached_namespaces" + single +
+		" + (SELECT COUNT(*) FROM reached_workloads" + single).Scan(&reached).Error
 	if err != nil {
 		return err
 	}

@@ -45,9 +45,6 @@ func (s *Store) Switch(ctx context.Context, resultSet int64) (store.ResultSet, e
 		if err := w.forgetDecided("(SELECT id FROM findings WHERE until_gen = ?)", next.Number); err != nil {
 			return err
 		}
-		if err := w.forgetSuppressions(); err != nil {
-			return err
-		}
 		w.noteFixes(w.touched)
 		if _, err := w.recount(w.touched, nil); err != nil {
 			return err
@@ -89,6 +86,8 @@ type switcher struct {
 	// touched are the packages about which the result sets differ.
 	touched []int64
 	images  map[int64]*reach
+	// joined are read when they are needed first.
+	joined joinedReaches
 	// suppressed are the images in which the findings of the packages at hand are suppressed.
 	suppressed *covers
 }

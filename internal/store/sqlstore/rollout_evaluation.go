@@ -30,7 +30,9 @@ type imagePair struct {
 type evaluation struct {
 	state          store.RolloutState
 	opened, closed model.SeverityCounts
-	worst          worstFindings
+	// openedKEV counts the opened ones that are known to be exploited.
+	openedKEV int
+	worst     worstFindings
 }
 
 // worstFindings is how both lists are stored.
@@ -150,7 +152,7 @@ func (s *Store) PresentRollouts(ctx context.Context, ids []int64) (map[int64]sto
 			}
 			for i := range rows {
 				j := evaluations[rows[i].pair]
-				present[rows[i].ID] = store.RolloutCounts{Opened: j.opened, Closed: j.closed}
+				present[rows[i].ID] = store.RolloutCounts{Opened: j.opened, Closed: j.closed, OpenedKEV: j.openedKEV}
 			}
 			return nil
 		})
@@ -222,6 +224,9 @@ func (j *evaluation) count(rows *sql.Rows) (err error) {
 		counts, worst := &j.closed, &j.worst.Closed
 		if opened != 0 {
 			counts, worst = &j.opened, &j.worst.Opened
+			if finding.KEV {
+				j.openedKEV++
+			}
 		}
 		counts.Add(finding.Severity)
 		if len(*worst) < store.MaxRolloutFindings {
@@ -252,12 +257,15 @@ func recordEvaluation(tx *txn, id int64, j *evaluation) (bool, error) {
 		if err := tx.Insert("rollout_queue", []string{"rollout_id", "stage"}, []any{id, stageUnreported}, ""); err != nil {
 			return false, err
 		}
+	} else if err := tx.introduceTimedOut(id); err != nil {
+		return false, err
 	}
 	details, err := rolloutDetails(tx.DB, store.AllNamespaces(), "r.id = ?", []any{id}, 1)
 	if err != nil || len(details) == 0 {
 		return false, err
 	}
 	event := details[0].EvaluatedEvent()
+	event.OpenedKEV = j.openedKEV
 	return true, tx.event(store.EventRolloutEvaluated, event.To.ImageID, event.To.Platform, event)
 }
 

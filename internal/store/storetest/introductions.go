@@ -58,6 +58,12 @@ var introductionTests = map[string]func(*testing.T, *fixture){
 		expectTexts(t, "a rollout in n1, a new workload in n2", f.introduced(t, since, 2), "two in n2: 2, 0, 0 of ")
 		since = f.last(t)
 
+		// Another platform of a known image, as on the first node of another kind, is not new; nor is it without its rollout.
+		arm := image("one", arm64)
+		f.running(t, arm)
+		must(t, f.RecordUses(t.Context(), "arm", []store.Use{ownedUse(arm, "n1", "agent", "")}))
+		expectTexts(t, "another platform", f.introduced(t, since, 1))
+
 		// What runs nothing any more, and what has no findings, is not worth an event.
 		none, gone := image("none", amd64), image("gone", amd64)
 		for _, key := range []model.ImageKey{none, gone} {
@@ -80,6 +86,22 @@ var introductionTests = map[string]func(*testing.T, *fixture){
 		}
 		f.match(t, late, "1", decided)
 		expectTexts(t, "after the time", f.introduced(t, since, 0))
+
+		// Nobody else says what a rollout brought whose previous image was not scanned.
+		unknown, next := image("unknown", amd64), image("next", amd64)
+		_, err = f.WantImages(t.Context(), []model.ImageKey{unknown})
+		must(t, err)
+		f.at(10)
+		must(t, f.RecordUses(t.Context(), "v", []store.Use{ownedUse(unknown, "n4", "web", "")}))
+		f.at(11)
+		f.running(t, next)
+		must(t, f.RecordUses(t.Context(), "v", []store.Use{ownedUse(next, "n4", "web", "")}))
+		expectTexts(t, "by a rollout", f.introduced(t, since, 1))
+		f.at(90)
+		if n, err := f.EvaluateRollouts(t.Context(), day.Add(80*time.Hour), store.MaxEvaluated); err != nil || n == 0 {
+			t.Errorf("%d rollouts timed out: %v", n, err)
+		}
+		expectTexts(t, "by a rollout that timed out", f.introduced(t, since, 1), "next in n4: 2, 1, 0 of ")
 
 		present, err := f.PresentIntroductions(t.Context(), []store.Introduction{{Namespace: "n1", Image: one}, {Namespace: "n2", Image: one}, {Namespace: "n1", Image: image("unknown", amd64)}})
 		must(t, err)

@@ -304,9 +304,11 @@ var notificationTests = map[string]func(*testing.T, *fixture){
 			}
 		}
 		// It is forgotten after a day.
-		f.rematchAt(t, 28, answers{"b": decided["b"]})
+		f.at(28)
+		must(t, f.Prune(t.Context(), day))
 		expectTexts(t, "within a day", f.placed(t, closed), want...)
-		f.rematchAt(t, 30, answers{"b": decided["b"]})
+		f.at(30)
+		must(t, f.Prune(t.Context(), day))
 		if left := f.placed(t, closed); len(left) != 6 {
 			t.Errorf("after a day: %v", left)
 		}
@@ -350,12 +352,12 @@ var notificationTests = map[string]func(*testing.T, *fixture){
 		if len(left) != 1 {
 			t.Errorf("%d lists of workloads are left by a decision about two findings of an image", len(left))
 		}
-		running, err := f.RunningImage(t.Context(), one)
+		running, err := f.RunningImage(t.Context(), store.AllNamespaces(), one)
 		must(t, err)
 		if len(running.Workloads) != 3 {
 			t.Errorf("%+v runs the image", running.Workloads)
 		}
-		if running, err = f.RunningImage(t.Context(), image("unknown", amd64)); err != nil || running != nil {
+		if running, err = f.RunningImage(t.Context(), store.AllNamespaces(), image("unknown", amd64)); err != nil || running != nil {
 			t.Errorf("an unknown image: %+v, %v", running, err)
 		}
 	},
