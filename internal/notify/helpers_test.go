@@ -116,8 +116,11 @@ func (f *fixture) run(t *testing.T, key model.ImageKey, packages []string, workl
 	for i, w := range workloads {
 		uses[i] = store.Use{Image: key, Workload: w, Container: "c"}
 	}
-	must(t, f.RecordUses(t.Context(), fmt.Sprint("scope of ", key.ImageID[:40]), uses))
+	must(t, f.RecordUses(t.Context(), scopeOf(key), uses))
 }
+
+// scopeOf is the scope in which run records what runs an image.
+func scopeOf(key model.ImageKey) string { return "scope of " + key.ImageID[:40] }
 
 // workload is one of an owner.
 func workload(namespace, name, owner string) store.Workload {
