@@ -91,20 +91,22 @@ func (r *Receivers) sendMail(ctx context.Context, sink *Sink, key string, messag
 			return fmt.Errorf("the report cannot be made: %w", err)
 		}
 	}
-	client, err := server.connect(ctx, outbound.Guard{Trusted: true})
+	limited, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	client, err := server.connect(limited, outbound.Guard{Trusted: true})
 	if err != nil {
-		return fmt.Errorf("the mail server cannot be used: %w", mailError(err))
+		return fmt.Errorf("the mail server cannot be used: %w", mailError(errors.Join(limited.Err(), err)))
 	}
 	defer client.Close() //nolint:errcheck // Quit ends it in order.
 	if err := transmit(client, from.Address, sink.To, r.letter(from, sink.To, key, message, attached)); err != nil {
-		return fmt.Errorf("the mail server does not accept the message: %w", mailError(err))
+		return fmt.Errorf("the mail server does not accept the message: %w", mailError(errors.Join(limited.Err(), err)))
 	}
 	// The message is accepted, whatever is answered now.
 	_ = client.Quit()
 	return nil
 }
 
-// connect returns a client that is encrypted and authenticated as the credential says. The deadline of ctx is that of the connection.
+// connect returns a client that is encrypted and authenticated as the credential says. The connection ends with ctx.
 func (m *mailServer) connect(ctx context.Context, g outbound.Guard) (*smtp.Client, error) {
 	host, _, err := net.SplitHostPort(m.host)
 	if err != nil {
@@ -119,17 +121,12 @@ func (m *mailServer) connect(ctx context.Context, g outbound.Guard) (*smtp.Clien
 	if err != nil {
 		return nil, err
 	}
-	deadline, limited := ctx.Deadline()
-	if !limited {
-		deadline = time.Now().Add(sendTimeout)
-	}
-	if err := conn.SetDeadline(deadline); err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
+	context.AfterFunc(ctx, func() { _ = conn.Close() })
+	secured := conn
 	if m.tls == tlsImplicit {
-		conn = tls.Client(conn, config)
+		secured = tls.Client(conn, config)
 	}
-	client, err := smtp.NewClient(conn, host)
+	client, err := smtp.NewClient(secured, host)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
@@ -140,6 +137,10 @@ func (m *mailServer) connect(ctx context.Context, g outbound.Guard) (*smtp.Clien
 }
 
 func (m *mailServer) prepare(client *smtp.Client, config *tls.Config) error {
+	// Extension would take an answer that does not come for one without STARTTLS.
+	if err := client.Hello("localhost"); err != nil {
+		return err
+	}
 	if m.tls == tlsStart {
 		if offered, _ := client.Extension("STARTTLS"); !offered {
 			return outbound.Error("it does not offer STARTTLS")
