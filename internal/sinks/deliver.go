@@ -93,7 +93,10 @@ func (e *Engine) run(ctx context.Context, sink *Sink, l *lane, item *store.Repor
 	now := e.Clock.Now()
 	switch err {
 	case nil:
-		item.Due, item.Attempts, item.NextAt, item.Problem, item.DeliveredAt = false, 0, time.Time{}, "", now
+		item.Due, item.Attempts, item.NextAt, item.Problem = false, 0, time.Time{}, ""
+		if result != Unchanged {
+			item.DeliveredAt = now
+		}
 	default:
 		result = Failed
 		item.Problem = truncate.Ellipsis(err.Error(), store.MaxReportProblem)
@@ -117,7 +120,7 @@ func (e *Engine) run(ctx context.Context, sink *Sink, l *lane, item *store.Repor
 	if storeErr != nil {
 		// The item is delivered again.
 		e.Log.Error(storeErr, "Failed to end the delivery of a report", "sink", sink.Name)
-		l.retryAt = now.Add(retryFirst)
+		l.wait(now.Add(retryFirst))
 		return
 	}
 	e.Observer.Delivered(string(sink.Type), result)
@@ -134,12 +137,14 @@ func (e *Engine) run(ctx context.Context, sink *Sink, l *lane, item *store.Repor
 	switch {
 	case errors.Is(err, ErrUnavailable):
 		l.problem = item.Problem
-		l.retryAt = now.Add(backoff(retryFirst, retryMost, l.failures))
+		l.wait(now.Add(backoff(retryFirst, retryMost, l.failures)))
 		l.failures++
 	case err == nil:
-		l.deliveredAt, l.failures, l.problem = now, 0, ""
+		l.failures, l.problem = 0, ""
 		if result == Unchanged {
 			l.retryAt = time.Time{}
+		} else {
+			l.deliveredAt = now
 		}
 	default:
 		l.failures, l.problem = 0, ""
@@ -147,6 +152,13 @@ func (e *Engine) run(ctx context.Context, sink *Sink, l *lane, item *store.Repor
 	e.observe()
 	e.Changed()
 	nudge(e.wake)
+}
+
+// wait begins no delivery before a time, nor before the pace of the sink permits it.
+func (l *lane) wait(until time.Time) {
+	if until.After(l.retryAt) {
+		l.retryAt = until
+	}
 }
 
 // backoff is the pause after a number of earlier failures.

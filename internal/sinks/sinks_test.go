@@ -137,9 +137,15 @@ func TestDefectDojo(t *testing.T) {
 	expectState(t, "closed", server.state(), test+"CVE-3 in zlib 1.0 (High)")
 	results.expect(t, "defectDojo delivered 3")
 	// A decision that changes nothing here sends nothing.
+	deliveredAt := e.States()["uid-"].DeliveredAt
 	f.decide(t, "CVE-9")
 	f.settle(t, e)
 	results.expect(t, "defectDojo unchanged 1")
+	cursors, err := f.ReportCursors(t.Context())
+	must(t, err)
+	if got := e.States()["uid-"].DeliveredAt; !got.Equal(deliveredAt) || !cursors[0].DeliveredAt.Equal(deliveredAt.Truncate(time.Microsecond)) {
+		t.Errorf("delivered at %s, stored is %s, want %s", got, cursors[0].DeliveredAt, deliveredAt)
+	}
 	f.run(t, web)
 	f.settle(t, e)
 	expectState(t, "stopped", server.state(), test)

@@ -226,7 +226,8 @@ func (s *Store) EndReport(ctx context.Context, item *store.ReportItem) (bool, er
 		if err != nil || item.Due {
 			return err
 		}
-		return tx.Execute("UPDATE report_sinks SET delivered_at = ? WHERE sink = ?", micros(item.DeliveredAt), item.Sink)
+		// An item that did not have to be delivered again was delivered before others.
+		return tx.Execute("UPDATE report_sinks SET delivered_at = ? WHERE sink = ? AND delivered_at < ?", micros(item.DeliveredAt), item.Sink, micros(item.DeliveredAt))
 	})
 	return done && err == nil, err
 }

@@ -125,6 +125,8 @@ var reportSinkTests = map[string]func(*testing.T, *fixture){
 		end(gone, true)
 		end(gone, false)
 		expectTexts(t, "removed", f.itemsOf(t, "a"), "x 2 due=false gone=false d ")
+		// It did not have to be delivered again.
+		end(delivered, true)
 		cursors, err = f.ReportCursors(t.Context())
 		must(t, err)
 		if !cursors[0].DeliveredAt.Equal(day.Add(2 * time.Hour)) {
