@@ -21,7 +21,7 @@ const (
 	MaxPolicyResults     = 50
 	DefaultPolicyObjects = 500
 	MaxPolicyObjects     = 5000
-	// maxPolicyText bounds a text of a result, in bytes: an object has at most 50 times eight of them.
+	// maxPolicyText bounds a text of a result, in bytes of JSON: an object has at most 50 times seven of them, so it has less than 100 KiB.
 	maxPolicyText = 200
 )
 
@@ -151,21 +151,33 @@ func (c *policyContent) add(image *store.Image, f *model.Finding, most int) {
 	} else {
 		c.Summary.Warn++
 	}
-	text := func(text string) string { return truncate.Ellipsis(printable(text), maxPolicyText) }
 	one := policyResult{
-		Policy: text(v.ID), Rule: text(f.Package.Name), Category: "Vulnerability", Severity: policySeverity(v.Severity), Result: result,
-		Message:    text(fmt.Sprintf("%s %s in %s", f.Package.Name, f.Package.Version, image.Key.ImageID)),
-		Properties: map[string]string{"package": text(f.Package.Name), "version": text(f.Package.Version), "image": text(image.Key.ImageID)},
+		Policy: policyText(v.ID), Rule: policyText(f.Package.Name), Category: "Vulnerability", Severity: policySeverity(v.Severity), Result: result,
+		Message:    policyText(fmt.Sprintf("%s %s in %s", f.Package.Name, f.Package.Version, image.Key.ImageID)),
+		Properties: map[string]string{"package": policyText(f.Package.Name), "version": policyText(f.Package.Version), "image": policyText(image.Key.ImageID)},
 		risk:       v.Risk, rank: v.Severity,
 	}
 	if f.Fix.State == model.FixStateFixed && len(f.Fix.Versions) > 0 {
-		one.Properties["fixedVersion"] = text(f.Fix.Versions[0])
+		one.Properties["fixedVersion"] = policyText(f.Fix.Versions[0])
 	}
 	if len(v.KEV) > 0 {
 		one.Properties["knownExploited"] = "true"
 	}
 	if c.Results = append(c.Results, one); len(c.Results) >= 2*most {
 		c.cut(most)
+	}
+}
+
+// policyText makes a text of others fit into a result. In JSON, characters can have six times as many bytes.
+func policyText(text string) string {
+	text = truncate.Ellipsis(printable(text), maxPolicyText)
+	for {
+		quoted, err := json.Marshal(text)
+		size := len(quoted) - len(`""`)
+		if err != nil || size <= maxPolicyText {
+			return text
+		}
+		text = truncate.Ellipsis(text, len(text)*maxPolicyText/size)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
 // objects keeps what would be in the API server. The tests of policyreports have a real one.
@@ -102,5 +103,33 @@ func TestPolicyReports(t *testing.T) {
 	f.factory.PolicyObjects = nil
 	if _, err := f.factory.NewSink(definition); err == nil || !strings.Contains(err.Error(), "reportSinks.policyReports") {
 		t.Errorf("without permission: %v", err)
+	}
+}
+
+// An object with as many and as long results as there can be has less than 100 KiB, whatever the names in them are.
+func TestPolicyObjectsAreSmall(t *testing.T) {
+	for name, text := range map[string]string{
+		"letters": "x", "markup": "<", "quotes": `"`, "backslashes": `\`, "characters of four bytes": "\U0001f600", "markup at the end": strings.Repeat("x", 150) + "<&>",
+		"line separators": "\u2028", "control characters": "\x01", "no UTF-8": "a\xff",
+	} {
+		long := strings.Repeat(text, 500)
+		found := model.Finding{PackageFinding: finding(long, model.SeverityCritical)}
+		found.Package.Name, found.Package.Version, found.Fix.Versions = long, long, []string{long}
+		found.Vulnerability.KEV = []model.KnownExploited{{CVE: long}}
+		content := policyContent{Source: "scanner-operator", Scope: policyScope{Kind: strings.Repeat("K", 63), Namespace: strings.Repeat("n", 63), Name: strings.Repeat("w", 253)}}
+		image := &store.Image{}
+		image.Key.ImageID = long
+		for range MaxPolicyResults + 1 {
+			content.add(image, &found, MaxPolicyResults)
+		}
+		content.cut(MaxPolicyResults)
+		body, err := json.Marshal(content)
+		must(t, err)
+		if len(content.Results) != MaxPolicyResults || len(body) >= 100<<10 {
+			t.Errorf("%s: %d results have %d bytes", name, len(content.Results), len(body))
+		}
+		if first := content.Results[0]; name == "letters" && len(first.Policy) != maxPolicyText || len(first.Policy) < 30 {
+			t.Errorf("%s: the ID is cut to %q", name, first.Policy)
+		}
 	}
 }
