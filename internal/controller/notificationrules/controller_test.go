@@ -67,6 +67,17 @@ func (e *engine) names() []string {
 	return names
 }
 
+// begun is a time in the past, to which those of statuses are compared.
+var begun = time.Now().Truncate(time.Second).Add(-time.Hour)
+
+// at is a time as the time since begun, "" for none.
+func at(t *metav1.Time) string {
+	if t == nil {
+		return ""
+	}
+	return " at " + t.Sub(begun).String()
+}
+
 // said is a status in one line.
 func said(generation int64, status *scannerv1alpha1.NotificationRuleStatus) string {
 	var texts []string
@@ -76,7 +87,10 @@ func said(generation int64, status *scannerv1alpha1.NotificationRuleStatus) stri
 		}
 	}
 	for _, sink := range status.Sinks {
-		texts = append(texts, fmt.Sprintf("%s: %d pending, %d delivered, %d dropped %s", sink.Name, sink.Pending, sink.Delivered, sink.Dropped, sink.Error))
+		texts = append(texts, fmt.Sprintf("%s: %d pending, %d delivered%s, %d dropped %s", sink.Name, sink.Pending, sink.Delivered, at(sink.LastDeliveryTime), sink.Dropped, sink.Error))
+	}
+	if status.Pending > 0 || status.OldestPendingTime != nil || status.LastDeliveryTime != nil {
+		texts = append(texts, fmt.Sprintf("%d pending since%s, delivered%s", status.Pending, at(status.OldestPendingTime), at(status.LastDeliveryTime)))
 	}
 	if status.ObservedGeneration == generation {
 		texts = append(texts, "observed")
@@ -122,6 +136,9 @@ func TestRulesAreApplied(t *testing.T) {
 
 	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "shop", Name: name} }
 	good := &scannerv1alpha1.NotificationRule{ObjectMeta: named("good"), Spec: spec(`finding.kev`, "chat")}
+	for _, name := range []string{"ops", "later"} {
+		good.Spec.Sinks = append(good.Spec.Sinks, scannerv1alpha1.NotificationSink{Name: name, Slack: &scannerv1alpha1.NotificationChannel{Credential: "chat"}})
+	}
 	create(good)
 	create(&scannerv1alpha1.NotificationRule{ObjectMeta: named("other"), Spec: spec("", "private")})
 	create(&scannerv1alpha1.ClusterNotificationRule{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Spec: spec("", "private")})
@@ -137,7 +154,7 @@ func TestRulesAreApplied(t *testing.T) {
 		}
 	}
 	const idle = "chat: 0 pending, 0 delivered, 0 dropped ; observed"
-	g.Eventually(status("good"), patience, tick).Should(gomega.Equal("Valid=True/Active; Delivering=True/Delivering; " + idle))
+	g.Eventually(status("good"), patience, tick).Should(gomega.Equal("Valid=True/Active; Delivering=True/Delivering; chat: 0 pending, 0 delivered, 0 dropped ; ops: 0 pending, 0 delivered, 0 dropped ; later: 0 pending, 0 delivered, 0 dropped ; observed"))
 	g.Eventually(status("other"), patience, tick).Should(gomega.Equal("Valid=False/Invalid; Delivering=False/NotActive; " + idle))
 	g.Eventually(func() string {
 		var now scannerv1alpha1.ClusterNotificationRule
@@ -147,15 +164,39 @@ func TestRulesAreApplied(t *testing.T) {
 		return said(now.Generation, &now.Status)
 	}, patience, tick).Should(gomega.Equal("Valid=False/Invalid; Delivering=False/NotActive; " + idle))
 
-	e.mu.Lock()
-	e.states = map[string]notify.State{string(good.UID): {
-		Queues:   map[string]store.NotificationQueue{"chat": {Pending: 2, NextReady: time.Now().Add(-time.Minute), DeliveredAt: time.Now(), Delivered: 7, Dropped: 1}},
-		Problems: map[string]string{"chat": "the receiver answers with status 503"},
-	}}
-	e.mu.Unlock()
-	changed <- event.GenericEvent{Object: good}
-	g.Eventually(status("good"), patience, tick).Should(gomega.Equal(
-		"Valid=True/Active; Delivering=False/DeliveryFailed; chat: 2 pending, 7 delivered, 1 dropped the receiver answers with status 503; observed"))
+	// Each time is that of another sink, and the message that is to be sent later does not wait yet.
+	queues := map[string]store.NotificationQueue{
+		"chat":  {Pending: 2, NextReady: begun.Add(2*time.Minute + time.Millisecond), DeliveredAt: begun.Add(time.Minute + time.Millisecond), Delivered: 7, Dropped: 1},
+		"ops":   {Pending: 1, NextReady: begun.Add(3 * time.Minute), DeliveredAt: begun.Add(90 * time.Second), Delivered: 3},
+		"later": {Pending: 4, NextReady: begun.Add(24 * time.Hour)},
+	}
+	for _, step := range []struct {
+		queues   map[string]store.NotificationQueue
+		problems map[string]string
+		want     string
+	}{
+		{
+			queues, map[string]string{"chat": "the receiver answers with status 503"},
+			"Valid=True/Active; Delivering=False/DeliveryFailed; chat: 2 pending, 7 delivered at 1m0s, 1 dropped the receiver answers with status 503; " +
+				"ops: 1 pending, 3 delivered at 1m30s, 0 dropped ; later: 4 pending, 0 delivered, 0 dropped ; 7 pending since at 2m0s, delivered at 1m30s; observed",
+		},
+		{
+			map[string]store.NotificationQueue{"chat": {DeliveredAt: begun.Add(time.Minute), Delivered: 7, Dropped: 3}, "ops": queues["ops"], "later": queues["later"]}, nil,
+			"Valid=True/Active; Delivering=True/Delivering; chat: 0 pending, 7 delivered at 1m0s, 3 dropped ; " +
+				"ops: 1 pending, 3 delivered at 1m30s, 0 dropped ; later: 4 pending, 0 delivered, 0 dropped ; 5 pending since at 3m0s, delivered at 1m30s; observed",
+		},
+		{
+			map[string]store.NotificationQueue{"chat": {DeliveredAt: begun.Add(4 * time.Minute), Delivered: 8, Dropped: 3}, "later": queues["later"]}, nil,
+			"Valid=True/Active; Delivering=True/Delivering; chat: 0 pending, 8 delivered at 4m0s, 3 dropped ; " +
+				"ops: 0 pending, 0 delivered, 0 dropped ; later: 4 pending, 0 delivered, 0 dropped ; 4 pending since, delivered at 4m0s; observed",
+		},
+	} {
+		e.mu.Lock()
+		e.states = map[string]notify.State{string(good.UID): {Queues: step.queues, Problems: step.problems}}
+		e.mu.Unlock()
+		changed <- event.GenericEvent{Object: good}
+		g.Eventually(status("good"), patience, tick).Should(gomega.Equal(step.want))
+	}
 	if err := c.Delete(t.Context(), good); err != nil {
 		t.Fatal(err)
 	}

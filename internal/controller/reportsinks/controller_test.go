@@ -76,7 +76,10 @@ func said(o *scannerv1alpha1.ReportSink) string {
 		}
 	}
 	if status.Items > 0 {
-		texts = append(texts, fmt.Sprintf("%d items, %d pending, %d failed", status.Items, status.Pending, status.Failed))
+		texts = append(texts, fmt.Sprintf("%d items, %d pending, %d failed, %d omitted", status.Items, status.Pending, status.Failed, status.Omitted))
+	}
+	if status.LastDeliveryTime != nil {
+		texts = append(texts, "delivered at "+status.LastDeliveryTime.UTC().Format(time.TimeOnly))
 	}
 	if status.ObservedGeneration == o.Generation {
 		texts = append(texts, "observed")
@@ -150,14 +153,20 @@ func TestSinksAreApplied(t *testing.T) {
 		}
 	}
 	g.Eventually(status("bad"), patience, tick).Should(gomega.Equal("Valid=False/Invalid; Delivering=False/NotActive; observed"))
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 999, time.UTC)
 	for _, step := range []struct {
 		state sinks.State
 		want  string
 	}{
-		{sinks.State{Planned: true, Items: 3, Pending: 2, DeliveredAt: time.Now()}, "Delivering=True/Syncing; 3 items, 2 pending, 0 failed; observed"},
-		{sinks.State{Planned: true, Items: 3, Pending: 2, Failed: 1, Problem: "status 503"}, "Delivering=False/DeliveryFailed; 3 items, 2 pending, 1 failed; observed"},
-		{sinks.State{Planned: true, Items: 3, Omitted: 1}, "Delivering=False/Limited; 3 items, 0 pending, 0 failed; observed"},
-		{sinks.State{Planned: true, Items: 3}, "Delivering=True/Delivering; 3 items, 0 pending, 0 failed; observed"},
+		{sinks.State{Planned: true, Items: 3, Pending: 3}, "Delivering=True/Syncing; 3 items, 3 pending, 0 failed, 0 omitted; observed"},
+		{sinks.State{Planned: true, Items: 3, Pending: 2, DeliveredAt: noon}, "Delivering=True/Syncing; 3 items, 2 pending, 0 failed, 0 omitted; delivered at 12:00:00; observed"},
+		{
+			sinks.State{Planned: true, Items: 3, Pending: 2, Failed: 1, Problem: "status 503", DeliveredAt: noon.Add(90 * time.Second)},
+			"Delivering=False/DeliveryFailed; 3 items, 2 pending, 1 failed, 0 omitted; delivered at 12:01:30; observed",
+		},
+		// Another replica leads, and has delivered nothing yet.
+		{sinks.State{Planned: true, Items: 3, Omitted: 4}, "Delivering=False/Limited; 3 items, 0 pending, 0 failed, 4 omitted; delivered at 12:01:30; observed"},
+		{sinks.State{Planned: true, Items: 3, DeliveredAt: noon.Add(time.Hour)}, "Delivering=True/Delivering; 3 items, 0 pending, 0 failed, 0 omitted; delivered at 13:00:00; observed"},
 	} {
 		e.mu.Lock()
 		e.states = map[string]sinks.State{string(track.UID): step.state}
