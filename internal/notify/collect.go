@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
@@ -203,6 +204,9 @@ func addDecision(batches []*batch, event *store.Event) error {
 			name = namespace + "/" + name
 		}
 		text = fmt.Sprintf("%s %s %s: %d findings %s", data.Object.Kind, name, says, data.Findings, then)
+		if data.Findings == 1 {
+			text = fmt.Sprintf("%s %s %s: 1 finding %s", data.Object.Kind, name, says, strings.Replace(then, "count", "counts", 1))
+		}
 	}
 	for _, b := range batches {
 		b.addCluster(kind, event.At, namespace, text)

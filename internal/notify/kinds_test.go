@@ -215,7 +215,7 @@ var kindsOfChanges = map[string]kindOfChange{
 		change: func(t *testing.T, f *fixture) { f.cover(t, "two", "Scanned", "") },
 	},
 	"an exception expires soon": {
-		kind: ExceptionExpiring, said: "VulnerabilityException one/e expires on DATE: 1 findings count again then", in: []string{"one"},
+		kind: ExceptionExpiring, said: "VulnerabilityException one/e expires on DATE: 1 finding counts again then", in: []string{"one"},
 		before: func(t *testing.T, f *fixture) { f.except(t, "one") },
 		change: func(t *testing.T, f *fixture) {
 			f.clock.move(5 * 24 * time.Hour)
@@ -223,7 +223,7 @@ var kindsOfChanges = map[string]kindOfChange{
 		},
 	},
 	"an exception of the cluster expired": {
-		kind: ExceptionExpired, said: "ClusterVulnerabilityException e expired: 1 findings count again",
+		kind: ExceptionExpired, said: "ClusterVulnerabilityException e expired: 1 finding counts again",
 		before: func(t *testing.T, f *fixture) { f.except(t, "") },
 		change: func(t *testing.T, f *fixture) {
 			f.clock.move(9 * 24 * time.Hour)
