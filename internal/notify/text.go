@@ -33,7 +33,7 @@ var nouns = map[Kind][2]string{
 	FindingChanged:    {"changed finding", "changed findings"},
 	FindingClosed:     {"closed finding", "closed findings"},
 	RolloutEvaluated:  {"evaluated rollout", "evaluated rollouts"},
-	ImageIntroduced:   {"image that is new in a namespace", "images that are new in a namespace"},
+	ImageIntroduced:   {"new image", "new images"},
 	CoverageLost:      {"container no longer scanned", "containers no longer scanned"},
 	ExceptionExpiring: {"exception that expires soon", "exceptions that expire soon"},
 	ExceptionExpired:  {"expired exception", "expired exceptions"},

@@ -71,11 +71,8 @@ func TestFromDatabaseUpdateToReceivers(t *testing.T) {
 	})
 	scanner := sampleScanner(t, ns)
 	create(t, c, scanner)
-	// Two images with the same package.
-	for name, digit := range map[string]string{"one": "1", "two": "2"} {
-		runningPod(t, c, ns, name, imageID(name, digit))
-	}
-	for _, image := range []string{imageID("one", "1"), imageID("two", "2")} {
+	scan := func(name, digit string) {
+		image := imageID(name, digit)
 		g.Eventually(func() map[string]*batchv1.Job { return jobs(t.Context(), c, ns) }, patience, tick).Should(gomega.HaveKey(image))
 		job := jobs(t.Context(), c, ns)[image]
 		if status := deliver(t, api, image, podOfJob(t, c, job, scanjob.Audience), []byte(smallSBOM)); status != http.StatusNoContent {
@@ -83,6 +80,11 @@ func TestFromDatabaseUpdateToReceivers(t *testing.T) {
 		}
 		finish(t, c, job, batchv1.JobComplete)
 	}
+	// Two images with the same package.
+	runningPod(t, c, ns, "one", imageID("one", "1"))
+	runningPod(t, c, ns, "two", imageID("two", "2"))
+	scan("one", "1")
+	scan("two", "2")
 	g.Eventually(func() string { return ready(t.Context(), c, scanner) }, patience, tick).Should(gomega.Equal("True/Reconciled"))
 	sinks := []scannerv1alpha1.NotificationSink{
 		{Name: "alerts", Alertmanager: &scannerv1alpha1.NotificationEndpoint{URL: alertmanager}},
@@ -149,6 +151,21 @@ func TestFromDatabaseUpdateToReceivers(t *testing.T) {
 		t.Errorf("%d alerts and %d mails", alerts, letters)
 	}
 	testRule(t, c, api, rule, box)
+
+	// A new workload brings an image with the findings of today.
+	letters := len(box.All())
+	arrivals := rule.DeepCopy()
+	arrivals.ObjectMeta = metav1.ObjectMeta{Namespace: ns, Name: "arrivals"}
+	arrivals.Spec.When, arrivals.Spec.Sinks = `change.kind == "ImageIntroduced"`, sinks[1:]
+	create(t, c, arrivals)
+	rule = arrivals
+	g.Eventually(valid, patience, tick).Should(gomega.HavePrefix("True "))
+	runningPod(t, c, ns, "three", imageID("three", "3"))
+	scan("three", "3")
+	g.Eventually(func() int { return len(box.All()) }, patience, tick).Should(gomega.Equal(letters + 1))
+	if text := strings.ReplaceAll(box.All()[letters].Text, "=\r\n", ""); !strings.Contains(text, imageID("three", "3")+" is new in "+ns) {
+		t.Errorf("the mail about a new workload is %s", text)
+	}
 }
 
 // testRule requests a test message of a rule with a mailbox, as a user who may update rules of its namespace, and as one who may not.
