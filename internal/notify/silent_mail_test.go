@@ -105,7 +105,7 @@ func TestMailServerThatStopsToAnswer(t *testing.T) {
 					}
 				case <-time.After(sendTimeout / 2):
 					t.Errorf("%s: the attempt does not end", want)
-					_ = <-ended
+					<-ended
 				}
 			}
 			canceled, cancel := context.WithCancel(t.Context())
