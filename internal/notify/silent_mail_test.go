@@ -104,8 +104,7 @@ func TestMailServerThatStopsToAnswer(t *testing.T) {
 						t.Errorf("got %v, want %q", err, want)
 					}
 				case <-time.After(sendTimeout / 2):
-					t.Errorf("%s: the attempt does not end", want)
-					<-ended
+					t.Errorf("%s: the attempt ended late: %v", want, <-ended)
 				}
 			}
 			canceled, cancel := context.WithCancel(t.Context())
