@@ -148,7 +148,10 @@ func (o *options) decisionColumns(ended bool) []column[api.DecisionRecord] {
 			if d.Until == nil {
 				return ""
 			}
-			return value(d.EndedBy) + " " + o.age(d.Until)
+			if d.DeletedBy != nil {
+				return string(value(d.EndedBy)) + " by " + *d.DeletedBy + " " + o.age(d.Until)
+			}
+			return string(value(d.EndedBy)) + " " + o.age(d.Until)
 		}})
 	}
 	return append(columns,

@@ -95,10 +95,29 @@ func (o operations) DeleteException(ctx context.Context, request api.DeleteExcep
 		return nil, err
 	}
 	change := exceptions.Change{Version: request.Params.Version, OverrideManager: value(request.Params.OverrideManager)}
-	if err := o.s.config.Exceptions.Delete(ctx, ref, change); err != nil {
+	if err := o.s.deleteException(ctx, ref, change); err != nil {
 		return nil, err
 	}
 	return api.DeleteException204Response{}, nil
+}
+
+// forgetTimeout bounds how long the record of a deletion is taken back that was refused.
+const forgetTimeout = 5 * time.Second
+
+// deleteException deletes an exception, and records who did so: the object says nothing about that when it is gone.
+func (s *Server) deleteException(ctx context.Context, ref exceptions.Ref, change exceptions.Change) error {
+	object, author := store.DecisionObject{Kind: ref.Kind.Name, Namespace: ref.Namespace, Name: ref.Name}, callerName(ctx)
+	announced := false
+	err := s.config.Exceptions.Delete(ctx, ref, change, func(ctx context.Context) error {
+		announced = true
+		return s.store.RecordDeletion(ctx, store.DecisionSourceKubernetes, object, author)
+	})
+	if refused, isRefused := errors.AsType[*problem.Error](err); announced && isRefused && refused.Status < http.StatusInternalServerError {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), forgetTimeout)
+		defer cancel()
+		return errors.Join(err, s.store.ForgetDeletion(ctx, store.DecisionSourceKubernetes, object, author))
+	}
+	return err
 }
 
 // PreviewException computes what an exception would do.

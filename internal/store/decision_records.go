@@ -78,6 +78,8 @@ type DecisionContent struct {
 	// Since is when it began to apply, Until when it ended, zero while it applies; EndedBy says how.
 	Since, Until time.Time
 	EndedBy      DecisionEnd
+	// DeletedBy is the user for whom the operator deleted the object; "" if it was deleted in another way, and where Author is not visible.
+	DeletedBy string
 }
 
 // State is whether the decision applies.

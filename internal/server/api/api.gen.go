@@ -1853,6 +1853,9 @@ type DecisionContent struct {
 	// Comment The reason in words.
 	Comment *string `json:"comment,omitempty"`
 
+	// DeletedBy The user who deleted the object through this API; absent if it was deleted in another way, for example with kubectl, or if the author is not visible.
+	DeletedBy *string `json:"deletedBy,omitempty"`
+
 	// EndedBy How a decision ended; absent while it is standing. Changed: the object was edited, and the next decision began. Deleted: the object was
 	// deleted, or cannot be applied any more. Expired: expiresAt passed.
 	EndedBy *DecisionEnd `json:"endedBy,omitempty"`
@@ -1931,6 +1934,9 @@ type DecisionRecord struct {
 
 	// Comment The reason in words.
 	Comment *string `json:"comment,omitempty"`
+
+	// DeletedBy The user who deleted the object through this API; absent if it was deleted in another way, for example with kubectl, or if the author is not visible.
+	DeletedBy *string `json:"deletedBy,omitempty"`
 
 	// EndedBy How a decision ended; absent while it is standing. Changed: the object was edited, and the next decision began. Deleted: the object was
 	// deleted, or cannot be applied any more. Expired: expiresAt passed.

@@ -177,12 +177,20 @@ func (c *Client) Update(ctx context.Context, ref Ref, spec scannerv1alpha1.Excep
 	return after, err
 }
 
-// Delete deletes an exception.
-func (c *Client) Delete(ctx context.Context, ref Ref, change Change) error {
-	return c.change(ctx, ref, change, func(ctx context.Context, found object) error {
+// Delete deletes an exception. Before each attempt, when nothing is known that speaks against it, it calls announce, whose error ends it.
+func (c *Client) Delete(ctx context.Context, ref Ref, change Change, announce func(ctx context.Context) error) error {
+	var unannounced error
+	err := c.change(ctx, ref, change, func(ctx context.Context, found object) error {
+		if unannounced = announce(ctx); unannounced != nil {
+			return unannounced
+		}
 		uid, version := found.GetUID(), found.GetResourceVersion()
 		return c.writer.Delete(ctx, found.Object, client.Preconditions{UID: &uid, ResourceVersion: &version})
 	})
+	if unannounced != nil {
+		return unannounced
+	}
+	return err
 }
 
 // change reads an exception and changes it if it is still the one that the user has read. The operator updates the status meanwhile, which is no

@@ -2,6 +2,7 @@ package exceptions
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -61,6 +62,9 @@ func (b *busy) Get(ctx context.Context, key client.ObjectKey, object client.Obje
 	return b.Status().Patch(ctx, after, client.RawPatch("application/merge-patch+json", []byte(patch)))
 }
 
+// unannounced is an announcement of a deletion that nobody reads.
+func unannounced(context.Context) error { return nil }
+
 func TestExceptions(t *testing.T) {
 	g := gomega.NewWithT(t)
 	kube, err := client.New(controllertest.Config(t), client.Options{Scheme: controllertest.Scheme(t, scannerv1alpha1.AddToScheme)})
@@ -109,7 +113,7 @@ func TestExceptions(t *testing.T) {
 	reader.changes = 0
 	_, err = c.Update(ctx, ref, specOf("Fixed"), "jane", Change{Version: found.Version})
 	is(t, err, 409, "has changed since you read it")
-	is(t, c.Delete(ctx, ref, Change{Version: found.Version}), 409, "has changed since you read it")
+	is(t, c.Delete(ctx, ref, Change{Version: found.Version}, unannounced), 409, "has changed since you read it")
 	_, err = c.Update(ctx, ref, specOf("AcceptedRisk"), "jane", Change{DryRun: true})
 	is(t, err, 422, "needs a comment")
 
@@ -118,13 +122,15 @@ func TestExceptions(t *testing.T) {
 	g.Expect(kube.Patch(ctx, &scannerv1alpha1.ClusterVulnerabilityException{ObjectMeta: metav1.ObjectMeta{Name: ref.Name}}, patch)).To(gomega.Succeed())
 	_, err = c.Update(ctx, ref, specOf("Fixed"), "jane", Change{Version: changed.Version})
 	is(t, err, 409, "Flux (security) manages")
-	is(t, c.Delete(ctx, ref, Change{Version: changed.Version}), 409, "Flux (security) manages")
+	is(t, c.Delete(ctx, ref, Change{Version: changed.Version}, unannounced), 409, "Flux (security) manages")
 	changed, err = c.Update(ctx, ref, specOf("Fixed"), "", Change{Version: changed.Version, OverrideManager: true})
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	g.Expect(changed.Author).To(gomega.BeEmpty())
 	g.Expect(changed.ManagedBy).To(gomega.Equal([]Tool{{Name: "Flux", Source: "security"}}))
-	g.Expect(c.Delete(ctx, ref, Change{Version: changed.Version, OverrideManager: true})).To(gomega.Succeed())
-	is(t, c.Delete(ctx, ref, Change{Version: changed.Version}), 404, "does not exist")
+	refused := errors.New("not announced")
+	g.Expect(c.Delete(ctx, ref, Change{Version: changed.Version, OverrideManager: true}, func(context.Context) error { return refused })).To(gomega.MatchError(refused))
+	g.Expect(c.Delete(ctx, ref, Change{Version: changed.Version, OverrideManager: true}, unannounced)).To(gomega.Succeed())
+	is(t, c.Delete(ctx, ref, Change{Version: changed.Version}, unannounced), 404, "does not exist")
 }
 
 // TestNamespacedExceptions writes exceptions with the same name in two namespaces.
@@ -155,7 +161,7 @@ func TestNamespacedExceptions(t *testing.T) {
 	is(t, err, 422, "the namespace absent does not exist")
 	changed, err := c.Update(ctx, shop, specOf("FalsePositive"), "jane", Change{Version: created.Version})
 	g.Expect(err).NotTo(gomega.HaveOccurred())
-	g.Expect(c.Delete(ctx, shop, Change{Version: changed.Version})).To(gomega.Succeed())
+	g.Expect(c.Delete(ctx, shop, Change{Version: changed.Version}, unannounced)).To(gomega.Succeed())
 	found, err := c.Get(ctx, bank)
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	g.Expect(found.Author).To(gomega.Equal("john"))

@@ -42,12 +42,12 @@ type decisionToken struct {
 // recordRow is a row of decisions.
 type recordRow struct {
 	ID                                                                                   int64
-	Source, Kind, Namespace, Name, Status, Spec, Justification, Comment, Author, EndedBy string
+	Source, Kind, Namespace, Name, Status, Spec, Justification, Comment, Author, EndedBy, DeletedBy string
 	Suppresses, Unfixed, ExpiresAt, Since, UntilTime                                     int64
 }
 
 const recordColumns = `d.id, d.source, d.kind, d.namespace, d.name, d.status, d.spec, d.justification, d.comment, d.author, d.ended_by,
-	d.suppresses, d.unfixed, d.expires_at, d.since, d.until_time`
+	d.suppresses, d.unfixed, d.expires_at, d.since, d.until_time, ` + deletedBy + ` AS deleted_by`
 
 // value is the sort value of a column.
 func (r *recordRow) value(column string) string {
@@ -78,7 +78,7 @@ func (r *recordRow) content(in store.Namespaces) (store.DecisionContent, error) 
 		Unfixed: r.Unfixed != 0, Justification: r.Justification, Comment: r.Comment, ExpiresAt: fromMicros(r.ExpiresAt), Since: fromMicros(r.Since),
 	}
 	if in.All() || r.Namespace != "" {
-		content.Author, content.Places = r.Author, spec.Places
+		content.Author, content.Places, content.DeletedBy = r.Author, spec.Places, r.DeletedBy
 	}
 	if r.UntilTime != stillOpen {
 		content.Until, content.EndedBy = fromMicros(r.UntilTime), store.DecisionEnd(r.EndedBy)

@@ -21,10 +21,10 @@ var auditResults = [][]string{
 		"2026-03-03T12:00:00Z|joe|NULL|NULL|UnderInvestigation|AcceptedRisk|it does not help|NULL",
 	},
 	{
-		"accepted|AcceptedRisk|2026-02-27T12:00:00Z|2026-03-02T12:00:00Z|Changed",
-		"accepted|UnderInvestigation|2026-03-02T12:00:00Z|2026-03-03T12:00:00Z|Changed",
-		"removed|FalsePositive|2026-03-02T12:00:00Z|2026-03-03T12:00:00Z|Deleted",
-		"short|Fixed|2026-03-02T12:00:00Z|2026-03-04T12:00:00Z|Expired",
+		"accepted|AcceptedRisk|2026-02-27T12:00:00Z|2026-03-02T12:00:00Z|Changed|NULL",
+		"accepted|UnderInvestigation|2026-03-02T12:00:00Z|2026-03-03T12:00:00Z|Changed|NULL",
+		"removed|FalsePositive|2026-03-02T12:00:00Z|2026-03-03T12:00:00Z|Deleted|jim",
+		"short|Fixed|2026-03-02T12:00:00Z|2026-03-04T12:00:00Z|Expired|NULL",
 	},
 	{"ClusterVulnerabilityException||accepted|joe|it does not help|2026-03-03T12:00:00Z"},
 	{
@@ -47,11 +47,14 @@ func decideViews(t *testing.T, s *Store, clk *clocktesting.FakeClock) {
 		}
 	}
 	accepted := store.Decision{Object: store.DecisionObject{Name: "accepted"}, Vulnerabilities: []string{"CVE-2021-1"}, Status: model.DecisionUnderInvestigation, Comment: "a patch came out", Author: "jane"}
-	removed := store.Decision{Object: store.DecisionObject{Name: "removed"}, Vulnerabilities: []string{"CVE-2000-1"}, Status: model.DecisionFalsePositive}
+	removed := store.Decision{Object: store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: "removed"}, Vulnerabilities: []string{"CVE-2000-1"}, Status: model.DecisionFalsePositive}
 	short := store.Decision{Object: store.DecisionObject{Name: "short"}, Vulnerabilities: []string{"CVE-2000-2"}, Status: model.DecisionFixed, ExpiresAt: clk.Now().Add(48 * time.Hour)}
 	sync(accepted, removed, short)
 	clk.Step(24 * time.Hour)
 	accepted.Status, accepted.Comment, accepted.Author = model.DecisionAcceptedRisk, "it does not help", "joe"
+	if err := s.RecordDeletion(t.Context(), store.DecisionSourceKubernetes, removed.Object, "jim"); err != nil {
+		t.Fatal(err)
+	}
 	sync(accepted, short)
 	clk.Step(24 * time.Hour)
 	if _, err := s.ExpireDecisions(t.Context()); err != nil {

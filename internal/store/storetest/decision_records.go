@@ -123,6 +123,47 @@ var decisionRecordTests = map[string]func(*testing.T, *fixture){
 			t.Error("an order that is none is listed")
 		}
 	},
+	"Decisions tell who deleted their object": func(t *testing.T, f *fixture) {
+		start := oldBuild.Built
+		f.clock.set(start)
+		names := []string{"deleted", "kept", "late", "taken over", "unknown"}
+		all := make([]store.Decision, len(names))
+		for i, name := range names {
+			all[i] = exception(name, model.DecisionFixed, []string{"CVE-1"}, nil)
+		}
+		f.decide(t, all...)
+		asks := func(name, author string) {
+			must(t, f.RecordDeletion(t.Context(), store.DecisionSourceKubernetes, exception(name, "", nil, nil).Object, author))
+		}
+		for _, name := range names[:4] {
+			asks(name, "jane")
+		}
+		asks("absent", "jane")
+		f.clock.set(start.Add(time.Minute))
+		// Another one deletes what jane did not; and one is refused after jane has succeeded.
+		asks("taken over", "joe")
+		asks("deleted", "joe")
+		must(t, f.ForgetDeletion(t.Context(), store.DecisionSourceKubernetes, exception("deleted", "", nil, nil).Object, "joe"))
+		f.decide(t, all[1], all[2])
+		f.clock.set(start.Add(time.Hour + time.Microsecond))
+		f.decide(t, all[1])
+		asks("deleted", "jim") // It does not exist any more.
+		for _, in := range []store.Namespaces{store.AllNamespaces(), store.OnlyNamespaces("n")} {
+			page, err := f.ListDecisions(t.Context(), in, store.DecisionQuery{Sort: store.SortDecisionName})
+			must(t, err)
+			got := map[string]string{}
+			for _, d := range page.Decisions {
+				got[d.Object.Name] = d.DeletedBy
+			}
+			want := map[string]string{"deleted": "jane", "kept": "", "late": "", "taken over": "joe", "unknown": ""}
+			if !in.All() {
+				want["deleted"], want["taken over"] = "", ""
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("deleted by, of %v: %s", in, diff)
+			}
+		}
+	},
 	"Decisions tell what was said before": func(t *testing.T, f *fixture) {
 		f.decisionHistory(t)
 		start := oldBuild.Built

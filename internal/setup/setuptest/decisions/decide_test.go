@@ -167,6 +167,11 @@ func TestDecide(t *testing.T) {
 	g.Expect(status).To(gomega.Equal(http.StatusForbidden))
 	status, _ = do("decider", http.MethodDelete, one+"?version="+url.QueryEscape(version), nil)
 	g.Expect(status).To(gomega.Equal(http.StatusNoContent))
+	g.Eventually(func(g gomega.Gomega) {
+		status, answer := do("reader", http.MethodGet, "/api/v1/decisions?name=decided&state=ended", nil)
+		g.Expect(status).To(gomega.Equal(http.StatusOK))
+		g.Expect(answer["items"]).To(gomega.ContainElement(gomega.HaveKeyWithValue("deletedBy", author)))
+	}, patience, tick).Should(gomega.Succeed())
 
 	decideInNamespace(t, g, c, own, do)
 

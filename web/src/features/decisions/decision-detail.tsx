@@ -48,7 +48,7 @@ function Places({ of: places }: { of: string | undefined }) {
 
 /** Everything about a decision, what it replaced, and what the user may do with its object. */
 export function DecisionDetail({ row }: { row: DecisionRecord }) {
-  const { match, object, previous, since, until, endedBy } = row;
+  const { match, object, previous, since, until, endedBy, deletedBy } = row;
   return (
     <div className="grid gap-x-10 gap-y-5 border-t border-line bg-canvas/60 px-4 py-4 lg:grid-cols-2 lg:pl-14">
       <div className="min-w-0 space-y-5">
@@ -69,7 +69,8 @@ export function DecisionDetail({ row }: { row: DecisionRecord }) {
             Since <RelativeTime iso={since} />
             {until && (
               <>
-                , {endedBy?.toLowerCase() ?? "ended"} <RelativeTime iso={until} />
+                , {endedBy?.toLowerCase() ?? "ended"}
+                {deletedBy && <span className="untrusted"> by {visible(deletedBy)}</span>} <RelativeTime iso={until} />
               </>
             )}
           </p>

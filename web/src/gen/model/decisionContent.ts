@@ -30,4 +30,6 @@ export interface DecisionContent {
   /** When the decision ended; absent while it is standing. */
   until?: string;
   endedBy?: DecisionEnd;
+  /** The user who deleted the object through this API; absent if it was deleted in another way, for example with kubectl, or if the author is not visible. */
+  deletedBy?: string;
 }
