@@ -27,10 +27,10 @@ func NewNotifications(registerer prometheus.Registerer, types, results []string)
 		}),
 		oldest: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: namespace + "_notifications_oldest_due_timestamp_seconds",
-			Help: "Since when the message that waits longest is due, in seconds since 1970; 0 if none is.",
+			Help: "Since when the message that waits longest is due, or an event waits that rules cannot read, in seconds since 1970; 0 if none does.",
 		}),
 		skipped: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: namespace + "_notification_events_skipped_total", Help: "Events that were removed from the event log before notification rules had read them.",
+			Name: namespace + "_notification_events_skipped_total", Help: "Events that notification rules left out: removed from the event log before they were read, or not readable.",
 		}),
 	}
 	for _, sink := range types {

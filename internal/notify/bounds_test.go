@@ -68,6 +68,45 @@ func TestFullSinkDelaysNoOther(t *testing.T) {
 	}
 }
 
+// Messages are combined for all sinks of a namespace for which too many messages wait together, and not for those of others.
+func TestFullNamespaceFillsNoDisk(t *testing.T) {
+	f := newFixture(t)
+	f.run(t, image("a"), []string{"p"}, workload("one", "web", ""), workload("two", "web", ""))
+	e, _ := f.engine(t, f.Store, &recorder{})
+	const when = `change.kind == "FindingOpened"`
+	var sinks []Sink
+	for i := range 8 {
+		sinks = append(sinks, Sink{Name: fmt.Sprint("sink-", i), Type: Webhook, URL: "https://broken.example/"})
+	}
+	full := []*Rule{rule(t, Definition{Namespace: "one", Name: "a", When: `false`, Sinks: sinks}), rule(t, Definition{Namespace: "one", Name: "b", When: `false`, Sinks: sinks})}
+	f.rules(t, e, append(full, rule(t, Definition{Namespace: "one", Name: "c", When: when}), rule(t, Definition{Namespace: "two", Name: "d", When: when}), rule(t, Definition{Name: "e", When: when}))...)
+	for _, r := range full {
+		for _, sink := range sinks {
+			f.fill(t, r.UID, sink.Name, maxPendingInNamespace/16+1, f.clock.Now().Add(-time.Minute))
+		}
+	}
+	now := f.clock.Now()
+	f.update(t, findings{"p": {finding("CVE-1", model.SeverityLow)}})
+	for more := true; more; {
+		var err error
+		more, err = e.collect(t.Context())
+		must(t, err)
+	}
+	for uid, want := range map[string]string{"uid-onec": "[true]", "uid-twod": "[false]", "uid-e": "[false false]"} {
+		messages, err := f.CollectingNotifications(t.Context(), uid, now.Add(-time.Second))
+		must(t, err)
+		var got []bool
+		for _, m := range messages {
+			content, err := decode(m.Content)
+			must(t, err)
+			got = append(got, content.Combined)
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("the messages of %s are combined: %v, want %s", uid, got, want)
+		}
+	}
+}
+
 // An exception of a namespace is told with its namespace.
 func TestExpiredExceptionHasItsNamespace(t *testing.T) {
 	e := NewEngine(EngineConfig{})

@@ -2,13 +2,14 @@ package notify
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -23,6 +24,8 @@ const (
 	changePage = 500
 	// maxPending is how many messages wait for a sink before further changes are combined.
 	maxPending = 100
+	// maxPendingInNamespace is how many messages wait for the sinks of all rules of a namespace before further changes are combined.
+	maxPendingInNamespace = 1000
 	// maxConflicts is how often the messages of a rule are made again because one of them is being sent.
 	maxConflicts = 5
 	// combined is the ID of the group of all changes beyond the messages of an hour. No other group has it.
@@ -52,14 +55,46 @@ func (e *Engine) collect(ctx context.Context) (more bool, err error) {
 			at[cursor.Sequence] = append(at[cursor.Sequence], cursor)
 		}
 	}
+	var failed []error
 	for _, sequence := range slices.Sorted(maps.Keys(at)) {
+		// Rules at other positions go on.
 		further, err := e.advance(ctx, sequence, at[sequence], rules, log)
-		if err != nil {
-			return false, err
-		}
-		more = more || further
+		failed = append(failed, err)
+		more = more || further && err == nil
 	}
-	return more, nil
+	err = errors.Join(failed...)
+	return more, errors.Join(err, e.noteUnread(ctx, at, err != nil || more))
+}
+
+// noteUnread keeps since when rules are behind the event log, so that they are seen to be delayed like messages that wait.
+func (e *Engine) noteUnread(ctx context.Context, at map[int64][]store.NotificationCursor, behind bool) error {
+	var since time.Time
+	if behind {
+		events, err := e.Store.EventsSince(ctx, store.AllNamespaces(), slices.Min(slices.Collect(maps.Keys(at))), 1)
+		if err != nil {
+			return err
+		}
+		if len(events) > 0 {
+			since = events[0].At
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.unread = since
+	return nil
+}
+
+// unreadableError says that an event cannot be read. It never will, so the rules go on behind it.
+type unreadableError struct{ error }
+
+func (e *unreadableError) Unwrap() error { return e.error }
+
+// unmarshal reads the data of an event.
+func unmarshal(event *store.Event, into any) error {
+	if err := json.Unmarshal(event.Data, into); err != nil {
+		return &unreadableError{fmt.Errorf("read event %d: %w", event.Sequence, err)}
+	}
+	return nil
 }
 
 // advance moves rules at one position on by a page of events.
@@ -81,47 +116,57 @@ func (e *Engine) advance(ctx context.Context, from int64, cursors []store.Notifi
 	if err != nil || len(events) == 0 {
 		return false, err
 	}
-	to := events[len(events)-1].Sequence
-	batches, err := e.newBatches(ctx, cursors, rules)
-	if err != nil {
-		return false, err
+	// Events may have been removed since the log was looked at.
+	if log, err = e.Store.EventLog(ctx); err != nil || from < log.Floor {
+		return err == nil, err
 	}
+	to := events[len(events)-1].Sequence
+	cursors, batches, failed := e.newBatches(ctx, cursors, rules)
 	for i := range events {
 		if err := e.addEvent(ctx, batches, &events[i]); err != nil {
-			return false, err
+			unreadable, is := errors.AsType[*unreadableError](err)
+			if !is {
+				return false, err
+			}
+			e.Log.Error(unreadable, "An event cannot be read; notification rules continue behind it")
+			e.Observer.Skipped(1)
 		}
 	}
 	var without []string
 	for i, b := range batches {
 		e.noteFailures(b)
 		if len(b.selected()) == 0 {
-			without = append(without, names[i])
+			without = append(without, b.rule.UID)
 		} else if err := e.queue(ctx, cursors[i], to, b); err != nil {
-			return false, err
+			failed = errors.Join(failed, err)
 		}
 	}
 	if err := e.Store.SkipNotifications(ctx, without, from, to); err != nil {
-		return false, err
+		return false, errors.Join(failed, err)
 	}
 	e.nudge()
-	return len(events) == eventPage, nil
+	return len(events) == eventPage, failed
 }
 
-// newBatches returns an empty batch for each cursor. The labels of namespaces are read if a rule needs them.
-func (e *Engine) newBatches(ctx context.Context, cursors []store.NotificationCursor, rules map[string]*Rule) ([]*batch, error) {
+// newBatches returns an empty batch for each cursor. The labels of namespaces are read if a rule needs them; if they cannot be, these rules are left out, and stay
+// where they are.
+func (e *Engine) newBatches(ctx context.Context, cursors []store.NotificationCursor, rules map[string]*Rule) (kept []store.NotificationCursor, batches []*batch, err error) {
 	var labels map[string]map[string]string
-	batches := make([]*batch, len(cursors))
-	for i := range cursors {
-		rule := rules[cursors[i].Rule]
-		if labels == nil && rule.selector.NamespaceLabels() {
-			var err error
-			if labels, err = e.Labels(ctx); err != nil {
-				return nil, fmt.Errorf("read the labels of namespaces: %w", err)
+	for _, cursor := range cursors {
+		rule := rules[cursor.Rule]
+		if rule.selector.NamespaceLabels() {
+			if labels == nil && err == nil {
+				if labels, err = e.Labels(ctx); err != nil {
+					err = fmt.Errorf("read the labels of namespaces: %w", err)
+				}
+			}
+			if err != nil {
+				continue
 			}
 		}
-		batches[i] = newBatch(rule, labels)
+		kept, batches = append(kept, cursor), append(batches, newBatch(rule, labels))
 	}
-	return batches, nil
+	return kept, batches, err
 }
 
 // noteFailures keeps what the expression of a rule could not be evaluated for, for its status.
@@ -161,8 +206,8 @@ func (e *Engine) addEvent(ctx context.Context, batches []*batch, event *store.Ev
 		return addDecision(batches, event)
 	case store.EventDatabaseStale:
 		var data store.StaleDatabaseEvent
-		if err := json.Unmarshal(event.Data, &data); err != nil {
-			return fmt.Errorf("read event %d: %w", event.Sequence, err)
+		if err := unmarshal(event, &data); err != nil {
+			return err
 		}
 		text := fmt.Sprintf("no vulnerability database that is newer than that of %s came into use: findings that were published since are missing",
 			data.Built.UTC().Format(time.DateTime))
@@ -171,8 +216,8 @@ func (e *Engine) addEvent(ctx context.Context, batches []*batch, event *store.Ev
 		}
 	case store.EventCoverageLost:
 		var data store.CoverageLostEvent
-		if err := json.Unmarshal(event.Data, &data); err != nil {
-			return fmt.Errorf("read event %d: %w", event.Sequence, err)
+		if err := unmarshal(event, &data); err != nil {
+			return err
 		}
 		for _, b := range batches {
 			b.addLost(&data, event.At)
@@ -186,8 +231,8 @@ func (e *Engine) addEvent(ctx context.Context, batches []*batch, event *store.Ev
 // addDecision adds an exception that expired, or expires soon.
 func addDecision(batches []*batch, event *store.Event) error {
 	var data store.DecisionEvent
-	if err := json.Unmarshal(event.Data, &data); err != nil {
-		return fmt.Errorf("read event %d: %w", event.Sequence, err)
+	if err := unmarshal(event, &data); err != nil {
+		return err
 	}
 	kind, says, then, others := ExceptionExpired, "expired", "count again", "expired"
 	if event.Kind == store.EventDecisionExpiring {
@@ -217,8 +262,8 @@ func addDecision(batches []*batch, event *store.Event) error {
 // addDatabase adds the changes of a database build.
 func (e *Engine) addDatabase(ctx context.Context, batches []*batch, event *store.Event) error {
 	var data store.DatabaseEvent
-	if err := json.Unmarshal(event.Data, &data); err != nil {
-		return fmt.Errorf("read event %d: %w", event.Sequence, err)
+	if err := unmarshal(event, &data); err != nil {
+		return err
 	}
 	text := fmt.Sprintf("the vulnerability database of %s is in use: it opens %d findings, closes %d and changes %d in %d images",
 		data.Built.UTC().Format(time.DateTime), data.Changes.Opened, data.Changes.Closed, data.Changes.Changed, data.Changes.Images)
@@ -229,6 +274,14 @@ func (e *Engine) addDatabase(ctx context.Context, batches []*batch, event *store
 	for _, b := range batches {
 		byNamespace[b.rule.Namespace] = append(byNamespace[b.rule.Namespace], b)
 	}
+	// A build reports only the places that knew an image before, other events all that run it now.
+	forgetPlaces := func() {
+		for _, b := range batches {
+			clear(b.placed)
+		}
+	}
+	forgetPlaces()
+	defer forgetPlaces()
 	for token := ""; ; {
 		page, err := e.Store.PlacedChanges(ctx, data.ID, event.At, store.Page{Token: token, Size: changePage})
 		if err != nil {
@@ -290,8 +343,8 @@ func (e *Engine) addFailed(ctx context.Context, batches []*batch, event *store.E
 	var data struct {
 		Reason model.Reason `json:"reason"`
 	}
-	if err := json.Unmarshal(event.Data, &data); err != nil {
-		return fmt.Errorf("read event %d: %w", event.Sequence, err)
+	if err := unmarshal(event, &data); err != nil {
+		return err
 	}
 	running, err := e.runningImage(ctx, store.AllNamespaces(), event.ImageID, event.Platform)
 	if err != nil {
@@ -307,7 +360,7 @@ func (e *Engine) addFailed(ctx context.Context, batches []*batch, event *store.E
 func (e *Engine) runningImage(ctx context.Context, in store.Namespaces, imageID, platform string) (*store.RunningImage, error) {
 	parsed, err := model.ParsePlatform(platform)
 	if err != nil {
-		return nil, fmt.Errorf("read an event about %s: %w", imageID, err)
+		return nil, &unreadableError{fmt.Errorf("read an event about %s: %w", imageID, err)}
 	}
 	return e.Store.RunningImage(ctx, in, model.ImageKey{ImageID: imageID, Platform: parsed})
 }
@@ -333,6 +386,9 @@ func (e *Engine) tryQueue(ctx context.Context, from store.NotificationCursor, to
 	if err != nil {
 		return false, err
 	}
+	// The keys of new messages follow from nothing that could be there again, such as the position after the database was restored: receivers would take the
+	// message for another one.
+	fresh := rand.Text()
 	// Reports are no messages about changes.
 	delete(open, digest(reportGroup))
 	changed := map[*store.NotificationMessage]*Message{}
@@ -340,15 +396,15 @@ func (e *Engine) tryQueue(ctx context.Context, from store.NotificationCursor, to
 	for _, id := range b.selected() {
 		own, begun := digest(id), false
 		// The messages of an hour are counted for the rule, and those of all sinks about a group count once.
-		fresh := len(open[own]) == 0
-		limited := fresh && b.rule.full(next.Begun, len(open))
+		first := len(open[own]) == 0
+		limited := first && b.rule.full(next.Begun, len(open))
 		for _, sink := range b.rule.sinkNames() {
 			group, ready, content := own, b.rule.readyAt(now), b.groups[id].message
 			if open[own][sink] == nil && (limited || full[sink]) {
 				group, ready = digest(combined), b.rule.combinedAt(now)
 				content.Group, content.Combined = "", true
 			} else {
-				begun = begun || fresh
+				begun = begun || first
 			}
 			if open[group] == nil {
 				open[group] = map[string]*store.NotificationMessage{}
@@ -356,9 +412,13 @@ func (e *Engine) tryQueue(ctx context.Context, from store.NotificationCursor, to
 			m := open[group][sink]
 			if m == nil {
 				m = &store.NotificationMessage{
-					Rule: b.rule.UID, Sink: sink, Group: group, Key: digest(b.rule.UID, strconv.FormatInt(from.Sequence, 10), group), ReadyAt: ready,
+					Rule: b.rule.UID, Sink: sink, Group: group, Key: digest(fresh, group), ReadyAt: ready,
 				}
 				open[group][sink] = m
+			}
+			// One that is collected already may have begun with another schedule, or while the clock was ahead.
+			if ready.Before(m.ReadyAt) {
+				m.ReadyAt = ready
 			}
 			if changed[m] == nil {
 				if changed[m], err = existing(m); err != nil {
@@ -409,8 +469,16 @@ func (e *Engine) collecting(ctx context.Context, rule *Rule, now time.Time) (ope
 		open[m.Group][m.Sink] = m
 	}
 	queues, err := e.Store.NotificationQueues(ctx)
+	waiting := 0
+	e.mu.Lock()
 	for i := range queues {
-		if q := &queues[i]; q.Rule == rule.UID && q.Pending >= maxPending {
+		if other := e.rules[queues[i].Rule]; rule.Namespace != "" && other != nil && other.Namespace == rule.Namespace {
+			waiting += queues[i].Pending
+		}
+	}
+	e.mu.Unlock()
+	for i := range queues {
+		if q := &queues[i]; q.Rule == rule.UID && (q.Pending >= maxPending || waiting >= maxPendingInNamespace) {
 			full[q.Sink] = true
 		}
 	}

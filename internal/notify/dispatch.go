@@ -12,9 +12,16 @@ import (
 
 // Sender sends messages to sinks.
 type Sender interface {
-	// Send sends a message once. An error that is ErrRefused says that the same message will not be accepted later either.
+	// Send sends a message once. An error that is ErrRefused says that the same message will not be accepted later either; one that is a *PartialError, that the
+	// message was accepted.
 	Send(ctx context.Context, sink *Sink, key string, message *Message) error
 }
+
+// PartialError says that a receiver accepted a message, but not for everybody whom the sink names. The message is not sent again.
+type PartialError struct{ problem string }
+
+// Error says for whom the message was not accepted.
+func (e *PartialError) Error() string { return e.problem }
 
 // ErrRefused says that a receiver does not accept a message, whenever it is sent.
 var ErrRefused = errors.New("the receiver refuses the message")
@@ -32,7 +39,8 @@ func (e *Engine) dispatch(ctx context.Context) error {
 		return nil
 	}
 	e.remember(queues, now)
-	// The one that waits longest is first. Sinks whose last attempt failed come after all others, so that those that never answer do not take all places.
+	// The one that waits longest is first. Sinks whose last attempt failed come after all others, so that those that never answer do not take all places; those of
+	// namespaces with fewer messages on their way come before others, so that no namespace takes all places with sinks that answer late.
 	slices.SortStableFunc(queues, func(a, b store.NotificationQueue) int {
 		switch failedA, failedB := e.failed(&a), e.failed(&b); {
 		case failedA && !failedB:
@@ -43,27 +51,48 @@ func (e *Engine) dispatch(ctx context.Context) error {
 			return a.NextReady.Compare(b.NextReady)
 		}
 	})
-	for i := range queues {
-		q := &queues[i]
+	for len(queues) > 0 && e.occupied() < maxSending {
+		next := e.next(queues, now)
+		if next < 0 {
+			break
+		}
+		q := queues[next]
+		queues = slices.Delete(queues, next, next+1)
 		rule := e.rules[q.Rule]
-		if rule == nil || q.Pending == 0 || q.NextReady.After(now) {
-			continue
-		}
 		sink := slices.IndexFunc(rule.Sinks, func(s Sink) bool { return s.Name == q.Sink })
-		name := laneName{q.Rule, q.Sink}
-		l := e.lanes[name]
-		if l == nil {
-			l = &lane{}
-			e.lanes[name] = l
-		}
-		if sink < 0 || l.busy || now.Before(l.retryAt) || e.occupied() >= maxSending || e.sending[rule.Namespace] >= maxSendingPerNamespace {
-			continue
-		}
+		l := e.lanes[laneName{q.Rule, q.Sink}]
 		l.busy = true
 		e.sending[rule.Namespace]++
 		e.running.Go(func() { e.send(ctx, rule, &rule.Sinks[sink], l) })
 	}
 	return nil
+}
+
+// next returns the index of the queue from which to send next, -1 if there is none.
+func (e *Engine) next(queues []store.NotificationQueue, now time.Time) int {
+	next, fewest := -1, maxSendingPerNamespace
+	for i := range queues {
+		q := &queues[i]
+		rule := e.rules[q.Rule]
+		if rule == nil || q.Pending == 0 || q.NextReady.After(now) || !slices.ContainsFunc(rule.Sinks, func(s Sink) bool { return s.Name == q.Sink }) {
+			continue
+		}
+		name := laneName{q.Rule, q.Sink}
+		if e.lanes[name] == nil {
+			e.lanes[name] = &lane{}
+		}
+		l := e.lanes[name]
+		if l.busy || now.Before(l.retryAt) {
+			continue
+		}
+		if next >= 0 && e.failed(q) && !e.failed(&queues[next]) {
+			break
+		}
+		if sending := e.sending[rule.Namespace]; sending < fewest {
+			next, fewest = i, sending
+		}
+	}
+	return next
 }
 
 // failed reports whether the last attempt at the sink of a queue failed.
@@ -92,6 +121,9 @@ func (e *Engine) remember(queues []store.NotificationQueue, now time.Time) {
 			since = q.NextReady
 		}
 	}
+	if since.IsZero() || !e.unread.IsZero() && e.unread.Before(since) {
+		since = e.unread
+	}
 	e.Observer.Pending(pending, since)
 	if !maps.Equal(known, e.queues) {
 		e.queues = known
@@ -101,7 +133,7 @@ func (e *Engine) remember(queues []store.NotificationQueue, now time.Time) {
 
 // send sends the first message of a sink that is ready.
 func (e *Engine) send(ctx context.Context, rule *Rule, sink *Sink, l *lane) {
-	problem, result, err := e.attempt(ctx, rule, sink)
+	problem, result, err := e.attempt(ctx, rule, sink, l)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	l.busy = false
@@ -113,10 +145,18 @@ func (e *Engine) send(ctx context.Context, rule *Rule, sink *Sink, l *lane) {
 	}
 	if err != nil {
 		e.Log.Error(err, "Failed to read or end a message", "rule", rule.String(), "sink", sink.Name)
-		l.retryAt = e.Clock.Now().Add(retryFirst)
+		l.problem = "the database of the operator failed"
+		l.retryLater(e.Clock.Now())
+		e.Changed()
 		return
 	}
 	if result == "" {
+		// There is nothing to send any more, or the end of a message was written that could not be before.
+		if l.failures > 0 {
+			l.problem, l.failures, l.retryAt = "", 0, time.Time{}
+			e.nudge()
+			e.Changed()
+		}
 		return
 	}
 	l.problem = ""
@@ -125,8 +165,7 @@ func (e *Engine) send(ctx context.Context, rule *Rule, sink *Sink, l *lane) {
 		e.Log.Info("Notification was not delivered", "rule", rule.String(), "sink", sink.Name, "result", result, "problem", l.problem)
 	}
 	if result == Failed {
-		l.retryAt = e.Clock.Now().Add(min(retryMost, retryFirst<<min(l.failures, 20)))
-		l.failures++
+		l.retryLater(e.Clock.Now())
 	} else {
 		l.failures, l.retryAt = 0, time.Time{}
 		e.nudge()
@@ -190,8 +229,27 @@ func (e *Engine) revise(ctx context.Context, rule *Rule, content []byte) ([]byte
 	return message.encode()
 }
 
-// attempt sends one message. problem says why the sink did not accept it; result is "" if there was nothing to send.
-func (e *Engine) attempt(ctx context.Context, rule *Rule, sink *Sink) (problem error, result string, err error) {
+// retryLater delays the next attempt, longer after each failure.
+func (l *lane) retryLater(now time.Time) {
+	l.retryAt = now.Add(min(retryMost, retryFirst<<min(l.failures, 20)))
+	l.failures++
+}
+
+// end ends a message. If that fails, it is tried again before anything else is sent to the sink, and the message is not sent again.
+func (e *Engine) end(ctx context.Context, l *lane, message *store.NotificationMessage, delivered time.Time) error {
+	l.unended = &ending{message, delivered}
+	err := e.Store.EndNotification(ctx, message, delivered)
+	if err == nil {
+		l.unended = nil
+	}
+	return err
+}
+
+// attempt sends one message. problem says why the sink did not accept it, or not for everybody; result is "" if nothing was sent.
+func (e *Engine) attempt(ctx context.Context, rule *Rule, sink *Sink, l *lane) (problem error, result string, err error) {
+	if unended := l.unended; unended != nil {
+		return nil, "", e.end(ctx, l, unended.message, unended.delivered)
+	}
 	message, err := e.Store.SealNotification(ctx, rule.UID, sink.Name, e.Clock.Now(), func(content []byte) ([]byte, error) { return e.revise(ctx, rule, content) })
 	if err != nil || message == nil {
 		return nil, "", err
@@ -199,24 +257,39 @@ func (e *Engine) attempt(ctx context.Context, rule *Rule, sink *Sink) (problem e
 	content, err := decode(message.Content)
 	if err != nil {
 		// No later attempt could read it.
-		return err, Dropped, e.Store.EndNotification(ctx, message, time.Time{})
+		return err, Dropped, e.end(ctx, l, message, time.Time{})
 	}
+	timeout := sendTimeout
 	if content.Report != nil {
 		if rule.Report == nil {
 			// The rule has no reports any more.
-			return nil, "", e.Store.EndNotification(ctx, message, time.Time{})
+			return nil, "", e.end(ctx, l, message, time.Time{})
 		}
 		content.Report.Scope = *rule.Report
+		timeout += reportTimeout
 	}
-	limited, cancel := context.WithTimeout(ctx, sendTimeout)
+	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	problem = e.Sender.Send(limited, sink, message.Key, content.forReceivers())
 	now := e.Clock.Now()
+	// The first message that a sink does not accept has kept when it was tried first, also if another process did so.
+	if l.failing.IsZero() || message.SealedAt.Before(l.failing) {
+		l.failing = message.SealedAt
+	}
+	partial, isPartial := errors.AsType[*PartialError](problem)
 	switch {
 	case problem == nil:
-		return nil, Delivered, e.Store.EndNotification(ctx, message, now)
-	case errors.Is(problem, ErrRefused) || now.Sub(message.ReadyAt) >= giveUp:
-		return problem, Dropped, e.Store.EndNotification(ctx, message, time.Time{})
+		l.failing = time.Time{}
+		return nil, Delivered, e.end(ctx, l, message, now)
+	case isPartial:
+		l.failing = time.Time{}
+		return partial, Delivered, e.end(ctx, l, message, now)
+	case errors.Is(problem, ErrRefused):
+		l.failing = time.Time{}
+		return problem, Dropped, e.end(ctx, l, message, time.Time{})
+	// Of messages that waited for a leader, or while their rule was not valid, the first attempt is not the last.
+	case now.Sub(message.ReadyAt) >= giveUp && now.Sub(l.failing) >= giveUp:
+		return problem, Dropped, e.end(ctx, l, message, time.Time{})
 	default:
 		return problem, Failed, nil
 	}

@@ -20,13 +20,17 @@ const (
 	// retryFirst and retryMost are the first and the longest pause before a message is sent again.
 	retryFirst = 5 * time.Second
 	retryMost  = 10 * time.Minute
-	// giveUp is how long a message is tried after it is ready.
+	// giveUp is how long a message is tried after it is ready, if its sink fails for as long.
 	giveUp = 24 * time.Hour
+	// hastenEvery is how often messages are looked for that are ready later than their rule says now.
+	hastenEvery = time.Minute
 	// maxSending and maxSendingPerNamespace bound the messages that are sent at the same time.
 	maxSending             = 32
 	maxSendingPerNamespace = 4
 	// sendTimeout bounds one attempt.
 	sendTimeout = 15 * time.Second
+	// reportTimeout bounds how long a report is made for an attempt.
+	reportTimeout = 2 * time.Minute
 )
 
 // Store is what the engine needs of the store.
@@ -41,9 +45,9 @@ type Store interface {
 type Observer interface {
 	// Sent says that a sink of a type accepted a message, or that a message is "failed", and is sent again, or "dropped".
 	Sent(sink, result string)
-	// Pending says how many messages wait, and since when the first of them is due, zero without one.
+	// Pending says how many messages wait, and since when the first of them is due or rules are behind the event log, zero for neither.
 	Pending(messages int, since time.Time)
-	// Skipped says that events were removed before rules had read them.
+	// Skipped says that events were removed before rules had read them, or cannot be read.
 	Skipped(events int64)
 }
 
@@ -84,12 +88,19 @@ type Engine struct {
 	// failures are what expressions could not be evaluated for.
 	failures map[string]string
 	queues   map[laneName]store.NotificationQueue
+	// unread is since when an event waits that rules have not read, zero if none does.
+	unread time.Time
 	// sending counts the messages that are being sent, by namespace.
 	sending map[string]int
 	running sync.WaitGroup
 
-	// reports are the next ones of rules, by UID. The goroutine that collects uses it.
-	reports map[string]planned
+	// reports are the next ones of rules, by UID, and hastened is when messages were looked for that are ready too late, of which rules. The goroutine that
+	// collects uses them.
+	reports  map[string]planned
+	hastened struct {
+		at    time.Time
+		rules map[string]*Rule
+	}
 }
 
 // laneName names a sink of a rule.
@@ -101,6 +112,16 @@ type lane struct {
 	failures int
 	retryAt  time.Time
 	problem  string
+	// unended is a message that was sent and has not been ended, because the store failed. The goroutine that sends uses it.
+	unended *ending
+	// failing is since when the sink accepts nothing, zero if it does or was not tried. The goroutine that sends uses it.
+	failing time.Time
+}
+
+// ending is how a message ends: delivered at a time, or dropped if that is zero.
+type ending struct {
+	message   *store.NotificationMessage
+	delivered time.Time
 }
 
 // NewEngine returns an engine without rules.
@@ -207,6 +228,9 @@ func (e *Engine) collectAlways(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			e.Log.Error(err, "Failed to collect notifications; trying again")
 		}
+		if err := e.hasten(ctx); err != nil && ctx.Err() == nil {
+			e.Log.Error(err, "Failed to look for messages that are ready too late; trying again")
+		}
 		if err := e.planReports(ctx); err != nil && ctx.Err() == nil {
 			e.Log.Error(err, "Failed to plan reports; trying again")
 		}
@@ -220,6 +244,30 @@ func (e *Engine) collectAlways(ctx context.Context) {
 		case <-time.After(poll):
 		}
 	}
+}
+
+// hasten makes messages ready that wait for longer than their rule says: its schedule or window has changed, or the clock was ahead when they began. Reports
+// keep their time, which is that of the schedule under which they were planned.
+func (e *Engine) hasten(ctx context.Context) error {
+	e.mu.Lock()
+	rules := maps.Clone(e.rules)
+	e.mu.Unlock()
+	now := e.Clock.Now()
+	if passed := now.Sub(e.hastened.at); maps.Equal(rules, e.hastened.rules) && passed >= 0 && passed < hastenEvery {
+		return nil
+	}
+	ready, together := make(map[string]time.Time, len(rules)), make(map[string]time.Time, len(rules))
+	for uid, rule := range rules {
+		ready[uid], together[uid] = rule.readyAt(now), rule.combinedAt(now)
+	}
+	if err := e.Store.HastenNotifications(ctx, ready, []string{digest(combined), digest(reportGroup)}, true); err != nil {
+		return err
+	}
+	if err := e.Store.HastenNotifications(ctx, together, []string{digest(combined)}, false); err != nil {
+		return err
+	}
+	e.hastened.at, e.hastened.rules = now, rules
+	return nil
 }
 
 // pause waits for a time or the end of ctx.

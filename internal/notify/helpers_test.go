@@ -192,6 +192,7 @@ type observed struct {
 	mu      sync.Mutex
 	results map[string]int
 	skipped int64
+	since   time.Time
 }
 
 func (o *observed) Sent(sink, result string) {
@@ -199,7 +200,11 @@ func (o *observed) Sent(sink, result string) {
 	defer o.mu.Unlock()
 	o.results[sink+" "+result]++
 }
-func (o *observed) Pending(int, time.Time) {}
+func (o *observed) Pending(_ int, since time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.since = since
+}
 func (o *observed) Skipped(events int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -3,7 +3,6 @@ package notify
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
@@ -47,8 +46,8 @@ func (i *IntroducedImage) key() store.Introduction {
 // addIntroduced adds an image that began to run in a namespace.
 func (e *Engine) addIntroduced(ctx context.Context, batches []*batch, event *store.Event) error {
 	var data store.IntroducedEvent
-	if err := json.Unmarshal(event.Data, &data); err != nil {
-		return fmt.Errorf("read event %d: %w", event.Sequence, err)
+	if err := unmarshal(event, &data); err != nil {
+		return err
 	}
 	image := IntroducedImage{Namespace: data.Namespace, ImageID: event.ImageID, Platform: event.Platform, Findings: data.Findings, KEV: data.KEV}
 	var selecting []*batch

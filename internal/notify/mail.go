@@ -98,11 +98,16 @@ func (r *Receivers) sendMail(ctx context.Context, sink *Sink, key string, messag
 		return fmt.Errorf("the mail server cannot be used: %w", mailError(errors.Join(limited.Err(), err)))
 	}
 	defer client.Close() //nolint:errcheck // Quit ends it in order.
-	if err := transmit(client, from.Address, sink.To, r.letter(from, sink.To, key, message, attached)); err != nil {
+	rejected, err := transmit(client, from.Address, sink.To, r.letter(from, sink.To, key, message, attached))
+	if err != nil {
 		return fmt.Errorf("the mail server does not accept the message: %w", mailError(errors.Join(limited.Err(), err)))
 	}
 	// The message is accepted, whatever is answered now.
 	_ = client.Quit()
+	if len(rejected) > 0 {
+		return &PartialError{fmt.Sprintf("the mail server rejects %d of %d recipients, the first one, %s, with code %d; the others got the message",
+			len(rejected), len(sink.To), rejected[0].to, rejected[0].code)}
+	}
 	return nil
 }
 
@@ -155,23 +160,45 @@ func (m *mailServer) prepare(client *smtp.Client, config *tls.Config) error {
 	return client.Auth(smtp.PlainAuth("", m.username, m.password, config.ServerName))
 }
 
-func transmit(client *smtp.Client, from string, to []string, letter []byte) error {
+// rejection is an address to which a mail server accepts no mail, and the code of its answer.
+type rejection struct {
+	to   string
+	code int
+}
+
+// transmit sends a letter to those recipients that the server accepts. It fails if it accepts none: with the answer that may be another one later, if there is
+// one.
+func transmit(client *smtp.Client, from string, to []string, letter []byte) ([]rejection, error) {
 	if err := client.Mail(from); err != nil {
-		return err
+		return nil, err
 	}
+	var rejected []rejection
+	var none error
 	for _, one := range to {
-		if err := client.Rcpt(one); err != nil {
-			return err
+		err := client.Rcpt(one)
+		if err == nil {
+			continue
 		}
+		answered, isAnswer := errors.AsType[*textproto.Error](err)
+		if !isAnswer {
+			return nil, err
+		}
+		rejected = append(rejected, rejection{one, answered.Code})
+		if none == nil || answered.Code < 500 {
+			none = err
+		}
+	}
+	if len(rejected) == len(to) {
+		return nil, none
 	}
 	writer, err := client.Data()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if _, err := writer.Write(letter); err != nil {
-		return err
+		return nil, err
 	}
-	return writer.Close()
+	return rejected, writer.Close()
 }
 
 // mailError is what an error says without the text of the server, which could repeat secrets. Codes from 550 on say that the message is never accepted.

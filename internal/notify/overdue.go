@@ -2,7 +2,6 @@ package notify
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -15,8 +14,8 @@ import (
 // of their namespace instead.
 func (e *Engine) addOverdue(ctx context.Context, batches []*batch, event *store.Event) error {
 	var data store.OverdueEvent
-	if err := json.Unmarshal(event.Data, &data); err != nil {
-		return fmt.Errorf("read event %d: %w", event.Sequence, err)
+	if err := unmarshal(event, &data); err != nil {
+		return err
 	}
 	ofCluster := slices.DeleteFunc(slices.Clone(batches), func(b *batch) bool { return b.rule.Namespace != "" })
 	if len(ofCluster) == 0 {
@@ -32,8 +31,8 @@ func (e *Engine) addOverdue(ctx context.Context, batches []*batch, event *store.
 // addOverdueIn adds findings that are overdue in a namespace to the rules of this namespace.
 func (e *Engine) addOverdueIn(ctx context.Context, batches []*batch, event *store.Event) error {
 	var data store.NamespaceOverdueEvent
-	if err := json.Unmarshal(event.Data, &data); err != nil {
-		return fmt.Errorf("read event %d: %w", event.Sequence, err)
+	if err := unmarshal(event, &data); err != nil {
+		return err
 	}
 	here := slices.DeleteFunc(slices.Clone(batches), func(b *batch) bool { return b.rule.Namespace == "" || b.rule.Namespace != data.Namespace })
 	if len(here) == 0 {

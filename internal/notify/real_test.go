@@ -94,6 +94,43 @@ func TestMailProblems(t *testing.T) {
 	}
 }
 
+// Recipients that the mail server accepts get the message if it rejects others.
+func TestRejectedRecipients(t *testing.T) {
+	gone, full := &smtp.SMTPError{Code: 550, Message: "s3cret"}, &smtp.SMTPError{Code: 452, Message: "s3cret"}
+	for name, c := range map[string]struct {
+		reject  map[string]error
+		got     []string
+		refused bool
+		want    string
+	}{
+		"one is gone":          {map[string]error{"a@example.com": gone}, []string{"b@example.com", "c@example.com"}, false, "rejects 1 of 3 recipients, the first one, a@example.com, with code 550"},
+		"one is full":          {map[string]error{"c@example.com": full}, []string{"a@example.com", "b@example.com"}, false, "rejects 1 of 3 recipients, the first one, c@example.com, with code 452"},
+		"all are gone":         {map[string]error{"a@example.com": gone, "b@example.com": gone, "c@example.com": gone}, nil, true, "code 550"},
+		"all are gone or full": {map[string]error{"a@example.com": gone, "b@example.com": full, "c@example.com": gone}, nil, false, "code 452"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			box := &notifytest.Mailbox{Reject: c.reject}
+			address, ca := notifytest.Serve(t, box, false)
+			r := receivers(t, map[string]string{"host": address, "from": "scanner@example.com", "username": "scanner", "password": "s3cret", "ca.crt": ca})
+			err := r.Send(t.Context(), &Sink{Type: Email, Credential: "c", To: []string{"a@example.com", "b@example.com", "c@example.com"}}, "k", example())
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			_, partial := errors.AsType[*PartialError](err)
+			if partial != (c.got != nil) || errors.Is(err, ErrRefused) != c.refused {
+				t.Errorf("partial %t, refused %t: %v", partial, errors.Is(err, ErrRefused), err)
+			}
+			var got []string
+			for _, letter := range box.All() {
+				got = append(got, letter.To...)
+			}
+			if diff := cmp.Diff(c.got, got); diff != "" {
+				t.Errorf("got the message: %s", diff)
+			}
+		})
+	}
+}
+
 // A database update arrives as one alert in a real Alertmanager and as one mail in a real mailbox, also when the alert is sent twice.
 func TestFromDatabaseUpdateToReceivers(t *testing.T) {
 	g, f, box := gomega.NewWithT(t), newFixture(t), &notifytest.Mailbox{}

@@ -1,7 +1,6 @@
 package notify
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
@@ -27,8 +26,8 @@ func (r *EvaluatedRollout) text() string {
 // addRollout adds a rollout that was evaluated.
 func (b *batch) addRollout(e *store.Event) error {
 	var data store.RolloutEvaluatedEvent
-	if err := json.Unmarshal(e.Data, &data); err != nil {
-		return fmt.Errorf("read event %d: %w", e.Sequence, err)
+	if err := unmarshal(e, &data); err != nil {
+		return err
 	}
 	if data.Opened == nil || data.Closed == nil || !b.rule.sees(data.Workload.Namespace) {
 		return nil

@@ -66,12 +66,13 @@ func (r *Rule) readyAt(now time.Time) time.Time {
 	return now
 }
 
-// combinedAt is when the changes are sent that have no message of their own.
+// combinedAt is when the changes are sent that have no message of their own: at the end of the hour or, of digests, with the first one from then on.
 func (r *Rule) combinedAt(now time.Time) time.Time {
+	end := now.Truncate(time.Hour).Add(time.Hour)
 	if r.digests == nil {
-		return now.Truncate(time.Hour).Add(time.Hour)
+		return end
 	}
-	return r.readyAt(now)
+	return r.readyAt(end.Add(-time.Nanosecond))
 }
 
 // full reports whether no message may begin, after so many that began in the hour and with so many that are collected. Those of a digest are collected

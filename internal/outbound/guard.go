@@ -18,11 +18,15 @@ const dialTimeout = 5 * time.Second
 // shared are networks that are not public, besides those that netip.Addr knows: the operator must not be the way to services there.
 var shared = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"), netip.MustParsePrefix("198.18.0.0/15"),
-	netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"),
+	netip.MustParsePrefix("240.0.0.0/4"), nat64, netip.MustParsePrefix("64:ff9b:1::/48"), sixToFour,
 }
 
+// nat64 and sixToFour are networks of IPv6 whose addresses contain one of IPv4.
+var nat64, sixToFour = netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("2002::/16")
+
 // metadata are the addresses at which clouds tell machines their credentials.
-var metadata = []netip.Addr{netip.MustParseAddr("169.254.169.254"), netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("168.63.129.16"), netip.MustParseAddr("100.100.100.200")}
+var metadata = []netip.Addr{netip.MustParseAddr("169.254.169.254"), netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("fd20:ce::254"),
+	netip.MustParseAddr("168.63.129.16"), netip.MustParseAddr("100.100.100.200")}
 
 // Guard decides to which addresses the operator connects, after their names are resolved.
 type Guard struct {
@@ -41,7 +45,7 @@ func (g Guard) Check(address string) error {
 		return fmt.Errorf("parse the address %s: %w", address, err)
 	}
 	ip := parsed.Addr().Unmap().WithZone("")
-	if ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() || slices.Contains(metadata, ip) {
+	if forbidden(ip) || forbidden(embedded(ip)) {
 		return Error("the address of the receiver is not permitted")
 	}
 	if g.Trusted || g.Allows != nil && g.Allows(ip) {
@@ -58,6 +62,24 @@ func (g Guard) Check(address string) error {
 		return Error("plain HTTP is not permitted for the address of the receiver: use https, or the chart value notifications.allowedNetworks has to contain it")
 	}
 	return nil
+}
+
+// forbidden reports whether nobody permits an address.
+func forbidden(ip netip.Addr) bool {
+	return ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() || slices.Contains(metadata, ip)
+}
+
+// embedded is the IPv4 address that a gateway reaches under an IPv6 address of NAT64 (RFC 6052) or 6to4 (RFC 3056); any other address is returned as it is.
+func embedded(ip netip.Addr) netip.Addr {
+	b := ip.As16()
+	switch {
+	case nat64.Contains(ip):
+		return netip.AddrFrom4([4]byte(b[12:]))
+	case sixToFour.Contains(ip):
+		return netip.AddrFrom4([4]byte(b[2:6]))
+	default:
+		return ip
+	}
 }
 
 // Dial connects to an address, if it is permitted. Whatever the name stands for is checked when the connection is made.

@@ -19,9 +19,12 @@ type Notifications interface {
 	SkipNotifications(ctx context.Context, rules []string, from, to int64) error
 	// CollectingNotifications returns the messages of a rule that are not sealed and not ready before a time: more can be added to them.
 	CollectingNotifications(ctx context.Context, rule string, after time.Time) ([]NotificationMessage, error)
-	// QueueNotifications moves a rule from a position to another one, with what it counts, and writes messages: those with an ID replace the content of
+	// QueueNotifications moves a rule from a position to another one, with what it counts, and writes messages: those with an ID replace the content and ReadyAt of
 	// that one, the others are new. It returns false, and changes nothing, if the rule is at another position, or a message with an ID is sealed or gone.
 	QueueNotifications(ctx context.Context, from, to NotificationCursor, messages []NotificationMessage) (bool, error)
+	// HastenNotifications makes messages ready that would be ready after the time that is given for their rule: at that time. They are those of a group or, with
+	// others, of all other groups than some. When there are none it only reads.
+	HastenNotifications(ctx context.Context, latest map[string]time.Time, groups []string, others bool) error
 	// NotificationQueues returns the state of each sink of each rule.
 	NotificationQueues(ctx context.Context) ([]NotificationQueue, error)
 	// SealNotification returns the message of a sink that is ready first, nil if none is ready at that time. Its content does not change any more. If it
@@ -76,7 +79,9 @@ type NotificationMessage struct {
 	// Key identifies the message to its receiver: it is the same each time that the message is sent; at most 64 bytes.
 	Key     string
 	ReadyAt time.Time
-	Content []byte
+	// SealedAt is when it was sealed, before the first attempt to send it; zero before.
+	SealedAt time.Time
+	Content  []byte
 }
 
 // NotificationQueue is the state of a sink of a rule.

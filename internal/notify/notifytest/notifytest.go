@@ -40,6 +40,8 @@ func must(t *testing.T, err error) {
 type Mailbox struct {
 	// Refuse is what it answers to a message, nil to accept it.
 	Refuse error
+	// Reject is what it answers to recipients, by address; it accepts all others.
+	Reject map[string]error
 
 	mu      sync.Mutex
 	letters []Letter
@@ -93,6 +95,9 @@ func (s *session) Mail(from string, _ *smtp.MailOptions) error {
 }
 
 func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
+	if err := s.box.Reject[to]; err != nil {
+		return err
+	}
 	s.To = append(s.To, to)
 	return nil
 }

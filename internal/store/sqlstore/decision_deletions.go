@@ -7,7 +7,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
-// deletedBy is the user for whom the object of decision d was deleted, '' if that is not known: of the last request within an hour before the end of the decision.
+// deletedBy is the user for whom the object of decision d was deleted, ” if that is not known: of the last request within an hour before the end of the decision.
 // Whoever deletes the object later, after a request that failed without an answer, is not known. The view decision_history has the same.
 const deletedBy = `COALESCE((SELECT x.author FROM decision_deletions x WHERE x.decision_pk = d.id AND d.ended_by = '` + endDeleted + `' AND x.requested_at <= d.until_time
 	AND x.requested_at >= d.until_time - 3600000000 ORDER BY x.requested_at DESC, x.author LIMIT 1), '')`

@@ -41,9 +41,9 @@ type decisionToken struct {
 
 // recordRow is a row of decisions.
 type recordRow struct {
-	ID                                                                                   int64
+	ID                                                                                              int64
 	Source, Kind, Namespace, Name, Status, Spec, Justification, Comment, Author, EndedBy, DeletedBy string
-	Suppresses, Unfixed, ExpiresAt, Since, UntilTime                                     int64
+	Suppresses, Unfixed, ExpiresAt, Since, UntilTime                                                int64
 }
 
 const recordColumns = `d.id, d.source, d.kind, d.namespace, d.name, d.status, d.spec, d.justification, d.comment, d.author, d.ended_by,

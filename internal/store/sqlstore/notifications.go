@@ -159,8 +159,13 @@ type messageRow struct {
 const messageColumns = "id, rule, sink, in_group, message_key, ready_at, sealed, content"
 
 func (r *messageRow) message() store.NotificationMessage {
+	sealed := r.Sealed
+	if sealed == 1 {
+		// Previous versions did not keep the time.
+		sealed = r.ReadyAt
+	}
 	return store.NotificationMessage{
-		ID: r.ID, Rule: r.Rule, Sink: r.Sink, Group: r.InGroup, Key: r.MessageKey, ReadyAt: fromMicros(r.ReadyAt), Content: []byte(r.Content),
+		ID: r.ID, Rule: r.Rule, Sink: r.Sink, Group: r.InGroup, Key: r.MessageKey, ReadyAt: fromMicros(r.ReadyAt), SealedAt: fromMicros(sealed), Content: []byte(r.Content),
 	}
 }
 
@@ -228,7 +233,7 @@ func (s *Store) QueueNotifications(ctx context.Context, from, to store.Notificat
 		for i := range messages {
 			m := &messages[i]
 			if m.ID != 0 {
-				if err := tx.Execute("UPDATE notification_messages SET content = ? WHERE id = ?", string(m.Content), m.ID); err != nil {
+				if err := tx.Execute("UPDATE notification_messages SET content = ?, ready_at = ? WHERE id = ?", string(m.Content), micros(m.ReadyAt), m.ID); err != nil {
 					return err
 				}
 				continue
@@ -242,6 +247,50 @@ func (s *Store) QueueNotifications(ctx context.Context, from, to store.Notificat
 		return tx.Insert("notification_messages", []string{"rule", "sink", "in_group", "message_key", "sealed", "ready_at", "content"}, values, "")
 	})
 	return done && err == nil, err
+}
+
+// HastenNotifications implements store.Notifications.
+func (s *Store) HastenNotifications(ctx context.Context, latest map[string]time.Time, groups []string, others bool) error {
+	const what = "make messages ready earlier"
+	chosen := "in_group IN ?"
+	if others {
+		chosen = "in_group NOT IN ?"
+	}
+	late := func(tx *gorm.DB) ([]string, error) {
+		var rows []struct {
+			Rule    string
+			ReadyAt int64
+		}
+		err := tx.Raw("SELECT rule, MAX(ready_at) AS ready_at FROM notification_messages WHERE "+chosen+" GROUP BY rule ORDER BY rule", groups).Scan(&rows).Error
+		var rules []string
+		for _, row := range rows {
+			if bound, known := latest[row.Rule]; known && row.ReadyAt > micros(bound) {
+				rules = append(rules, row.Rule)
+			}
+		}
+		return rules, err
+	}
+	var found []string
+	err := s.read(ctx, what, func(tx *gorm.DB) (err error) {
+		found, err = late(tx)
+		return err
+	})
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	return s.write(ctx, what, func(tx *txn) error {
+		rules, err := late(tx.DB)
+		if err != nil {
+			return err
+		}
+		for _, rule := range rules {
+			bound := micros(latest[rule])
+			if err := tx.Execute("UPDATE notification_messages SET ready_at = ? WHERE rule = ? AND ready_at > ? AND "+chosen, bound, rule, bound, groups); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // NotificationQueues implements store.Notifications.
@@ -307,7 +356,7 @@ func (s *Store) SealNotification(ctx context.Context, rule, sink string, now tim
 			if revised == nil {
 				return tx.Execute("DELETE FROM notification_messages WHERE id = ?", row.ID)
 			}
-			return tx.Execute("UPDATE notification_messages SET sealed = 1, content = ? WHERE id = ?", string(revised), row.ID)
+			return tx.Execute("UPDATE notification_messages SET sealed = ?, content = ? WHERE id = ?", micros(now), string(revised), row.ID)
 		})
 		switch {
 		case err != nil:
@@ -315,7 +364,7 @@ func (s *Store) SealNotification(ctx context.Context, rule, sink string, now tim
 		case conflict:
 			conflicts++
 		case revised != nil:
-			row.Content = string(revised)
+			row.Content, row.Sealed = string(revised), micros(now)
 			return new(row.message()), nil
 		}
 	}
