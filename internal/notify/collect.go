@@ -202,7 +202,7 @@ func (e *Engine) addEvent(ctx context.Context, batches []*batch, event *store.Ev
 		return e.addOverdueIn(ctx, batches, event)
 	case store.EventImageFailed:
 		return e.addFailed(ctx, batches, event)
-	case store.EventDecisionExpired, store.EventDecisionExpiring:
+	case store.EventDecisionExpired, store.EventDecisionExpiring, store.EventDecisionChanged:
 		return addDecision(batches, event)
 	case store.EventDatabaseStale:
 		var data store.StaleDatabaseEvent
@@ -228,18 +228,25 @@ func (e *Engine) addEvent(ctx context.Context, batches []*batch, event *store.Ev
 	return nil
 }
 
-// addDecision adds an exception that expired, or expires soon.
+// addDecision adds an exception that expired, expires soon, or does not apply any more.
 func addDecision(batches []*batch, event *store.Event) error {
 	var data store.DecisionEvent
 	if err := unmarshal(event, &data); err != nil {
 		return err
 	}
 	kind, says, then, others := ExceptionExpired, "expired", "count again", "expired"
-	if event.Kind == store.EventDecisionExpiring {
+	switch event.Kind {
+	case store.EventDecisionExpiring:
 		kind, says, then, others = ExceptionExpiring, "expires soon", "count again then", "expire soon"
 		if data.ExpiresAt != nil {
 			says = "expires on " + data.ExpiresAt.UTC().Format("2006-01-02 15:04 UTC")
 		}
+	case store.EventDecisionChanged:
+		if data.Action != store.DecisionRemoved || data.Object == nil || !strings.HasSuffix(data.Object.Kind, "VulnerabilityException") {
+			return nil
+		}
+		kind, says, then = ExceptionRemoved, "was deleted or cannot be applied any more", "do not match it any more"
+	default:
 	}
 	namespace, text := "", fmt.Sprintf("%d further exceptions %s", data.Omitted, others)
 	if data.Object != nil {
@@ -250,7 +257,7 @@ func addDecision(batches []*batch, event *store.Event) error {
 		}
 		text = fmt.Sprintf("%s %s %s: %d findings %s", data.Object.Kind, name, says, data.Findings, then)
 		if data.Findings == 1 {
-			text = fmt.Sprintf("%s %s %s: 1 finding %s", data.Object.Kind, name, says, strings.Replace(then, "count", "counts", 1))
+			text = fmt.Sprintf("%s %s %s: 1 finding %s", data.Object.Kind, name, says, strings.NewReplacer("count", "counts", "do not", "does not").Replace(then))
 		}
 	}
 	for _, b := range batches {

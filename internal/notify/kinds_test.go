@@ -231,6 +231,18 @@ var kindsOfChanges = map[string]kindOfChange{
 			must(t, err)
 		},
 	},
+	"an exception is deleted": {
+		kind: ExceptionRemoved, said: "VulnerabilityException one/e was deleted or cannot be applied any more: 1 finding does not match it any more", in: []string{"one"},
+		before: func(t *testing.T, f *fixture) { f.except(t, "one") },
+		change: func(t *testing.T, f *fixture) {
+			_, err := f.SyncDecisions(t.Context(), store.DecisionSourceKubernetes, nil)
+			must(t, err)
+		},
+	},
+	"an exception begins to apply": {
+		kind:   ExceptionRemoved,
+		change: func(t *testing.T, f *fixture) { f.except(t, "one") },
+	},
 	"another database build is in use": {
 		kind: DatabaseUpdated, said: "the vulnerability database of 1970-01-01 00:16:40 is in use: it opens 0 findings, closes 0 and changes 0 in 0 images",
 		change: func(t *testing.T, f *fixture) { f.update(t, low("CVE-1")) },

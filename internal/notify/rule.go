@@ -47,9 +47,10 @@ const (
 	FindingOverdue Kind = "FindingOverdue"
 	// CoverageLost: a container that was scanned, or was to be scanned, is not any more.
 	CoverageLost Kind = "CoverageLost"
-	// ExceptionExpiring: an exception expires soon. ExceptionExpired: it expired.
+	// ExceptionExpiring: an exception expires soon. ExceptionExpired: it expired. ExceptionRemoved: it was deleted, or cannot be applied any more.
 	ExceptionExpiring Kind = "ExceptionExpiring"
 	ExceptionExpired  Kind = "ExceptionExpired"
+	ExceptionRemoved  Kind = "ExceptionRemoved"
 	// DatabaseUpdated: another database build is in use. DatabaseStale: none came into use in time.
 	DatabaseUpdated Kind = "DatabaseUpdated"
 	DatabaseStale   Kind = "DatabaseStale"
@@ -61,7 +62,7 @@ const (
 func Kinds() []Kind {
 	return []Kind{
 		KEVAdded, FindingOpened, EPSSCrossed, FindingOverdue, FindingChanged, FindingClosed, RolloutEvaluated, ImageIntroduced, CoverageLost,
-		ExceptionExpiring, ExceptionExpired, ScanFailed, DatabaseStale, DatabaseUpdated,
+		ExceptionExpiring, ExceptionExpired, ExceptionRemoved, ScanFailed, DatabaseStale, DatabaseUpdated,
 	}
 }
 

@@ -37,6 +37,7 @@ var nouns = map[Kind][2]string{
 	CoverageLost:      {"container no longer scanned", "containers no longer scanned"},
 	ExceptionExpiring: {"exception that expires soon", "exceptions that expire soon"},
 	ExceptionExpired:  {"expired exception", "expired exceptions"},
+	ExceptionRemoved:  {"removed exception", "removed exceptions"},
 	ScanFailed:        {"failed scan", "failed scans"},
 	DatabaseStale:     {"outdated vulnerability database", "outdated vulnerability databases"},
 	DatabaseUpdated:   {"database update", "database updates"},

@@ -51,7 +51,7 @@ func pageOf(m *notify.Message) (string, url.Values) {
 		return "rollouts", url.Values{}
 	case has(notify.ImageIntroduced):
 		return "images", url.Values{}
-	case has(notify.ExceptionExpired, notify.ExceptionExpiring):
+	case has(notify.ExceptionExpired, notify.ExceptionExpiring, notify.ExceptionRemoved):
 		return "decisions", nil
 	case has(notify.ScanFailed, notify.CoverageLost):
 		return "coverage", url.Values{}
