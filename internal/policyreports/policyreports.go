@@ -106,6 +106,8 @@ func problem(err error) error {
 		return fmt.Errorf("%w: %w", sinks.ErrRefused, err)
 	case apierrors.IsForbidden(err) && apierrors.HasStatusCause(err, "NamespaceTerminating"):
 		return fmt.Errorf("%w: the namespace is being deleted", sinks.ErrRefused)
+	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "admission webhook"):
+		return fmt.Errorf("%w: %w", sinks.ErrRefused, err)
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%w: the operator may not write Reports: set the chart value reportSinks.policyReports", sinks.ErrUnavailable)
 	default:
