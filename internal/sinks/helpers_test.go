@@ -90,20 +90,25 @@ func (f *fixture) catalog(t *testing.T, key model.ImageKey, version string, pack
 	t.Helper()
 	_, err := f.WantImages(t.Context(), []model.ImageKey{key})
 	must(t, err)
+	sbom, catalog := sbomOf(key, version, packages...)
+	must(t, f.SaveSBOM(t.Context(), key, sbom, catalog))
+	if _, found, err := f.CurrentResultSet(t.Context()); err != nil || !found {
+		must(t, err)
+		_, err := f.StartResultSet(t.Context(), model.DatabaseBuild{ID: "first"}, "engine", false)
+		must(t, err)
+	}
+	must(t, storetest.Match(t.Context(), f.Store, key, sbom.SHA256, nil))
+}
+
+// sbomOf is an SBOM of an image with packages, and what is read from it.
+func sbomOf(key model.ImageKey, version string, packages ...string) (store.SBOM, model.Catalog) {
 	catalog := model.Catalog{Distro: "debian:12"}
 	for _, name := range packages {
 		catalog.Packages = append(catalog.Packages, model.HeldPackage{Package: model.Package{
 			Fingerprint: digestOf(name), Name: name, Version: "1.0", Type: "deb", Distro: "debian:12", PURL: "pkg:deb/debian/" + name + "@1.0",
 		}})
 	}
-	sum := digestOf(key.ImageID, version)
-	must(t, f.SaveSBOM(t.Context(), key, store.SBOM{MediaType: "application/vnd.syft+json", Content: []byte("x"), SHA256: sum, Size: 1}, catalog))
-	if _, found, err := f.CurrentResultSet(t.Context()); err != nil || !found {
-		must(t, err)
-		_, err := f.StartResultSet(t.Context(), model.DatabaseBuild{ID: "first"}, "engine", false)
-		must(t, err)
-	}
-	must(t, storetest.Match(t.Context(), f.Store, key, sum, nil))
+	return store.SBOM{MediaType: "application/vnd.syft+json", Content: []byte("x"), SHA256: digestOf(key.ImageID, version), Size: 1}, catalog
 }
 
 // run makes workloads run an image, none for nothing.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -75,7 +76,7 @@ func (t *target) worst() model.SeverityCounts {
 func (t *target) stamp(config string, findings bool) string {
 	texts := append([]string{config}, slices.Sorted(maps.Keys(t.labels))...)
 	for _, image := range t.images {
-		texts = append(texts, image.ImageKey.String(), image.SBOMSHA256)
+		texts = append(texts, image.ImageKey.String(), image.SBOMSHA256, strconv.Itoa(image.CatalogStamp))
 		if findings {
 			texts = append(texts, fmt.Sprint(image.Counts))
 		}

@@ -52,6 +52,8 @@ type RunningReport struct {
 	// SBOMSHA256 and Counts are those of the image for all namespaces.
 	SBOMSHA256 string
 	Counts     Counts
+	// CatalogStamp is the model.Catalog.Stamp of the packages that the image has, negative if they are those of an earlier SBOM.
+	CatalogStamp int
 }
 
 // ReportItem is something that a sink is given.

@@ -91,7 +91,7 @@ func (s *Store) RunningReports(ctx context.Context) ([]store.RunningReport, erro
 	err := s.read(ctx, "read the scanned images that run", func(tx *gorm.DB) error {
 		reports = nil
 		var rows []imageRow
-		err := tx.Raw("SELECT i.id, i.image_id, i.platform, i.sbom_sha256, "+perCount("i.%[1]s")+` FROM images i WHERE i.state = ? AND i.matched_at > 0
+		err := tx.Raw("SELECT i.id, i.image_id, i.platform, i.sbom_sha256, i.projection, "+perCount("i.%[1]s")+` FROM images i WHERE i.state = ? AND i.matched_at > 0
 			AND EXISTS (SELECT 1 FROM image_uses u WHERE u.image_pk = i.id) ORDER BY i.image_id, i.platform`, string(store.StateScanned)).Scan(&rows).Error
 		if err != nil {
 			return err
@@ -109,7 +109,9 @@ func (s *Store) RunningReports(ctx context.Context) ([]store.RunningReport, erro
 		}
 		reports = make([]store.RunningReport, len(rows))
 		for i := range rows {
-			reports[i] = store.RunningReport{RunningImage: *running[rows[i].ID], SBOMSHA256: rows[i].SbomSha256, Counts: rows[i].Counts.counts()}
+			reports[i] = store.RunningReport{
+				RunningImage: *running[rows[i].ID], SBOMSHA256: rows[i].SbomSha256, Counts: rows[i].Counts.counts(), CatalogStamp: rows[i].Projection,
+			}
 		}
 		return nil
 	})

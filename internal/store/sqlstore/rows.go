@@ -40,6 +40,7 @@ type imageRow struct {
 	MatchedAt     int64
 	SbomSha256    string `gorm:"column:sbom_sha256"`
 	SbomSize      int64
+	Projection    int
 	BuildID       *string
 	SchemaVersion *string
 	Built         *int64

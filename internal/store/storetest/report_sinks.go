@@ -140,15 +140,27 @@ var reportSinkTests = map[string]func(*testing.T, *fixture){
 		f.running(t, two, "n2")
 		f.want(t, three)
 		must(t, f.RecordUses(t.Context(), "waits", []store.Use{ownedUse(three, "n3", "web", "o")}))
-		running, err := f.RunningReports(t.Context())
-		must(t, err)
-		got := []string{}
-		for i := range running {
-			r := &running[i]
-			for _, w := range r.Workloads {
-				got = append(got, fmt.Sprintf("%s %s %d %t", r.Repository(), w.Namespace, r.Counts.Total(), r.SBOMSHA256 != ""))
+		expect := func(what string, want ...string) {
+			t.Helper()
+			running, err := f.RunningReports(t.Context())
+			must(t, err)
+			got := []string{}
+			for i := range running {
+				r := &running[i]
+				for _, w := range r.Workloads {
+					got = append(got, fmt.Sprintf("%s %s %d %s %d", r.Repository(), w.Namespace, r.Counts.Total(), r.SBOMSHA256, r.CatalogStamp))
+				}
 			}
+			expectTexts(t, what, got, want...)
 		}
-		expectTexts(t, "running", got, "registry.example/longer n2 3 true", "registry.example/one n1 3 true", "registry.example/one n2 3 true")
+		expect("running", "registry.example/longer n2 3 1 0", "registry.example/one n1 3 1 0", "registry.example/one n2 3 1 0")
+		// The packages follow another SBOM later.
+		f.again(t, two, 0, 1, true)
+		must(t, f.SaveSBOM(t.Context(), two, sbomOf("2"), catalogOf("a")))
+		expect("not read", "registry.example/longer n2 3 2 -1", "registry.example/one n1 3 1 0", "registry.example/one n2 3 1 0")
+		read := catalogOf("a", "b")
+		read.Stamp = 7
+		must(t, f.ReplaceCatalog(t.Context(), two, "2", read))
+		expect("read", "registry.example/longer n2 3 2 7", "registry.example/one n1 3 1 0", "registry.example/one n2 3 1 0")
 	},
 }

@@ -1,0 +1,44 @@
+package sinks
+
+import (
+	"testing"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+)
+
+// A BOM is delivered again when the packages of an image are replaced: those of another SBOM, which come later than it, and those of another reading of the
+// same SBOM.
+func TestPackagesAreReplaced(t *testing.T) {
+	server := newTrackServer(t)
+	f := newFixture(t, server.files())
+	web := image("web")
+	f.catalog(t, image("other"), "1", "zlib", "curl") // so that all packages are matched
+	f.catalog(t, web, "1", "openssl")
+	f.run(t, web, workload("shop", "web", ""))
+	e, results := f.engine(t, f.Store)
+	use(t, e, f.sink(t, Definition{DependencyTrack: &DependencyTrack{Credential: "c", ProjectName: "{workload}"}}))
+	f.settle(t, e)
+	expectState(t, "first", server.state(), "web  active [] [openssl]")
+
+	if begun, err := f.BeginRecatalog(t.Context(), web, 0, "another cataloger", 10); err != nil || !begun {
+		t.Fatal(begun, err)
+	}
+	sbom, catalog := sbomOf(web, "2", "zlib")
+	must(t, f.SaveSBOM(t.Context(), web, sbom, catalog))
+	f.settle(t, e)
+	expectState(t, "while the new SBOM is not read", server.state(), "web  active [] [openssl]")
+	must(t, f.ReplaceCatalog(t.Context(), web, sbom.SHA256, catalog))
+	f.settle(t, e)
+	expectState(t, "when it is read", server.state(), "web  active [] [zlib]")
+
+	_, catalog = sbomOf(web, "2", "curl", "zlib")
+	catalog.Stamp = 2
+	must(t, f.ReplaceCatalog(t.Context(), web, sbom.SHA256, catalog))
+	f.settle(t, e)
+	expectState(t, "read by another version", server.state(), "web  active [] [curl zlib]")
+	// Findings alone are no reason.
+	results.expect(t, "dependencyTrack delivered 4")
+	f.update(t, map[string][]model.PackageFinding{"zlib": {finding("CVE-1", model.SeverityHigh)}})
+	f.settle(t, e)
+	results.expect(t)
+}
