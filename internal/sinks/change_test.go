@@ -6,6 +6,32 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
+// Nothing is delivered from a changed definition before it is planned, also if the same sinks are set again meanwhile.
+func TestChangedSinkWaitsForItsPlan(t *testing.T) {
+	f := newFixture(t, nil)
+	f.catalog(t, image("web"), "1", "openssl")
+	f.run(t, image("web"), workload("shop", "web", ""))
+	e, _ := f.engine(t, f.Store)
+	use(t, e, f.sink(t, Definition{DependencyTrack: &DependencyTrack{Credential: "c", ProjectName: "{workload}"}}))
+	must(t, e.plan(t.Context()))
+	changed := f.sink(t, Definition{DependencyTrack: &DependencyTrack{Credential: "c", ProjectName: "new {workload}"}})
+	receiver := &noted{receiver: changed.receiver, clock: f.clock}
+	changed.receiver = receiver
+	for range 3 {
+		use(t, e, changed)
+		f.clock.move(retryMost)
+		e.dispatch(t.Context())
+		e.running.Wait()
+	}
+	if n := len(receiver.begun); n > 0 {
+		t.Errorf("%d deliveries to the targets of the definition before", n)
+	}
+	f.settle(t, e)
+	if n := len(receiver.begun); n != 1 {
+		t.Errorf("%d deliveries after the plan, want 1", n)
+	}
+}
+
 // A BOM is delivered again when the packages of an image are replaced: those of another SBOM, which come later than it, and those of another reading of the
 // same SBOM.
 func TestPackagesAreReplaced(t *testing.T) {

@@ -136,7 +136,9 @@ func (e *Engine) SetSinks(ctx context.Context, sinks []*Sink, known []string) er
 		if e.lanes[sink.UID] == nil {
 			e.lanes[sink.UID] = &lane{}
 		}
-		e.lanes[sink.UID].stale = before[sink.UID] != sink
+		if before[sink.UID] != sink {
+			e.lanes[sink.UID].stale = true
+		}
 	}
 	maps.DeleteFunc(e.lanes, func(uid string, _ *lane) bool { return !slices.Contains(known, uid) })
 	nudge(e.replan)
