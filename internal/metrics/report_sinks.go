@@ -4,8 +4,8 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // ReportSinks are the metrics about reports that are delivered to other systems. It implements sinks.Observer.
 type ReportSinks struct {
-	deliveries      *prometheus.CounterVec
-	pending, failed prometheus.Gauge
+	deliveries                 *prometheus.CounterVec
+	pending, failed, unplanned prometheus.Gauge
 }
 
 // NewReportSinks registers the metrics.
@@ -21,8 +21,11 @@ func NewReportSinks(registerer prometheus.Registerer) (*ReportSinks, error) {
 		failed: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: namespace + "_report_sink_items_failed", Help: "Items of ReportSinks that are still to be delivered or removed and whose last attempt failed.",
 		}),
+		unplanned: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: namespace + "_report_sinks_unplanned", Help: "ReportSinks of which it could not be determined what has to be delivered: the SQL database gave an error.",
+		}),
 	}
-	return s, register(registerer, s.deliveries, s.pending, s.failed)
+	return s, register(registerer, s.deliveries, s.pending, s.failed, s.unplanned)
 }
 
 // Delivered implements sinks.Observer.
@@ -31,7 +34,8 @@ func (s *ReportSinks) Delivered(sink, result string) {
 }
 
 // Pending implements sinks.Observer.
-func (s *ReportSinks) Pending(due, failed int) {
+func (s *ReportSinks) Pending(due, failed, unplanned int) {
 	s.pending.Set(float64(due))
 	s.failed.Set(float64(failed))
+	s.unplanned.Set(float64(unplanned))
 }

@@ -1,9 +1,11 @@
 package sinks
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
 // Nothing is delivered from a changed definition before it is planned, also if the same sinks are set again meanwhile.
@@ -29,6 +31,44 @@ func TestChangedSinkWaitsForItsPlan(t *testing.T) {
 	f.settle(t, e)
 	if n := len(receiver.begun); n != 1 {
 		t.Errorf("%d deliveries after the plan, want 1", n)
+	}
+}
+
+// A target that is not one of the sink is refused.
+func TestTargetsOfOtherTypes(t *testing.T) {
+	f := newFixture(t, nil)
+	kept := &objects{kept: map[string]policyContent{}}
+	f.factory.PolicyObjects = kept
+	f.catalog(t, image("web"), "1", "openssl")
+	e, _ := f.engine(t, f.Store)
+	for _, sink := range []*Sink{
+		f.sink(t, Definition{DependencyTrack: &DependencyTrack{Credential: "c", ProjectName: "{workload}", ProjectVersion: "1"}}),
+		f.sink(t, Definition{DefectDojo: &DefectDojo{Credential: "c", Product: "a", Engagement: "b", Test: "c"}}),
+		f.sink(t, Definition{S3: &S3{Credential: "c", Bucket: "b", Region: "r", Key: "k", Delete: true}}),
+		f.sink(t, Definition{PolicyReport: &PolicyReport{}}),
+	} {
+		for _, parts := range []string{`[]`, `["a"]`, `["a","b"]`, `["a","b","c"]`, `["a","b","c","d"]`} {
+			for _, kind := range []Type{TypeDependencyTrack, TypeDefectDojo, TypeS3, TypePolicyReport} {
+				text := `{"parts":` + parts + `,"type":"` + string(kind) + `"}`
+				stored, err := decodeTarget(text)
+				must(t, err)
+				stored.images = []*store.RunningReport{{RunningImage: store.RunningImage{ImageKey: image("web")}}}
+				if len(stored.Parts) == len(sink.parts) && kind == sink.Type {
+					continue
+				}
+				_, err = e.attempt(t.Context(), sink, &store.ReportItem{Target: text}, stored)
+				if err == nil || !strings.Contains(err.Error(), "no item of the sink") {
+					t.Errorf("%s delivers to %s: %v", sink.Type, text, err)
+				}
+				if kind == TypePolicyReport && len(stored.Parts) == 3 {
+					continue // Each sink deletes policy reports.
+				}
+				_, err = e.attempt(t.Context(), sink, &store.ReportItem{Target: text, Gone: true, Due: true}, nil)
+				if err == nil || !strings.Contains(err.Error(), "no item of the sink") {
+					t.Errorf("%s removes %s: %v", sink.Type, text, err)
+				}
+			}
+		}
 	}
 }
 

@@ -32,6 +32,8 @@ type defectDojo struct {
 	spec    *DefectDojo
 }
 
+func (*defectDojo) parts() int { return 3 }
+
 func (*defectDojo) longest() int { return 255 }
 
 func (*defectDojo) clean(text string) string { return text }
@@ -191,7 +193,7 @@ func (d *defectDojo) remove(ctx context.Context, t *target) error {
 
 // reimport makes these the open findings of a test, which is created if it does not exist.
 func (d *defectDojo) reimport(ctx context.Context, t *target, findings []byte) error {
-	if len(t.Parts) != 3 || slices.Contains(t.Parts, "") {
+	if slices.Contains(t.Parts, "") {
 		return refusal("the name of the product, of the engagement or of the test is empty")
 	}
 	token, err := outbound.Credential{Dir: d.factory.Dir, Name: d.spec.Credential}.Need(outbound.FileToken)

@@ -14,7 +14,8 @@ import (
 
 // receiver is a system of some type.
 type receiver interface {
-	// longest is the most bytes of a result of a template, and clean makes such a result valid.
+	// parts is the number of parts of a target. longest is the most bytes of a result of a template, and clean makes such a result valid.
+	parts() int
 	longest() int
 	clean(text string) string
 	// most is the most items.
@@ -166,13 +167,23 @@ func backoff(first, most time.Duration, failures int) time.Duration {
 	return min(most, first<<min(failures, 20))
 }
 
+// errForeign says that an item was planned for another definition.
+var errForeign = errors.New("it is no item of the sink as it is defined now")
+
 // attempt delivers an item once.
 func (e *Engine) attempt(ctx context.Context, sink *Sink, item *store.ReportItem, t *target) (result string, err error) {
 	if item.Gone {
 		if t, err = decodeTarget(item.Target); err != nil {
 			return "", err
 		}
-		return Removed, sink.receiver.remove(ctx, t)
+		remover := sink.remover(t.Type)
+		if remover == nil || len(t.Parts) != remover.parts() {
+			return "", errForeign
+		}
+		return Removed, remover.remove(ctx, t)
+	}
+	if t.Type != sink.Type || len(t.Parts) != sink.receiver.parts() {
+		return "", errForeign
 	}
 	if n := len(t.images); n > maxImages {
 		return "", refusal("%s has %d images, the maximum is %d: use templates that put fewer images into one", t, n, maxImages)
@@ -193,7 +204,7 @@ func (e *Engine) attempt(ctx context.Context, sink *Sink, item *store.ReportItem
 		return "", err
 	}
 	digest := digestOfDocuments(sink.receiver.config(), t, documents)
-	if digest == item.Digest {
+	if digest == item.Digest && len(t.Former) == 0 {
 		return Unchanged, nil
 	}
 	if err := sink.receiver.deliver(ctx, t, documents, item.Digest == ""); err != nil {

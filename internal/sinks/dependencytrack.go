@@ -22,6 +22,8 @@ type dependencyTrack struct {
 	spec    *DependencyTrack
 }
 
+func (*dependencyTrack) parts() int { return 2 }
+
 // Names and tags of Dependency-Track have at most 255 characters.
 func (*dependencyTrack) longest() int { return 255 }
 
@@ -87,9 +89,6 @@ func (d *dependencyTrack) deliver(ctx context.Context, t *target, documents []do
 
 // remove makes a project inactive: its history stays.
 func (d *dependencyTrack) remove(ctx context.Context, t *target) error {
-	if len(t.Parts) != 2 {
-		return nil
-	}
 	return d.setActive(ctx, t.Parts[0], t.Parts[1], false)
 }
 

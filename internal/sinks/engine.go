@@ -3,6 +3,7 @@ package sinks
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -57,8 +58,8 @@ type Store interface {
 type Observer interface {
 	// Delivered says what became of an attempt at a sink of a type: "delivered", "unchanged", "removed" or "failed".
 	Delivered(sink, result string)
-	// Pending says how many items of all sinks are due, and how many of them failed.
-	Pending(due, failed int)
+	// Pending says how many items of all sinks are due, how many of them failed, and of how many sinks the last plan failed.
+	Pending(due, failed, unplanned int)
 }
 
 // The results of attempts.
@@ -87,6 +88,8 @@ type Engine struct {
 	wake, replan chan struct{}
 	encoding     chan struct{}
 	running      sync.WaitGroup
+	// part is how much of a plan is written at a time.
+	part int
 
 	mu sync.Mutex
 	// sinks are those in effect, by UID; nil before SetSinks.
@@ -103,9 +106,9 @@ type lane struct {
 	items   map[string]*store.ReportItem
 	targets map[string]*target
 	planned bool
-	// stale says that the definition has changed since the last plan.
-	stale   bool
-	omitted int
+	// stale says that the definition has changed since the last plan, and unplanned that the last attempt to plan failed.
+	stale, unplanned bool
+	omitted          int
 	// deliveredAt is when the last item was delivered.
 	deliveredAt time.Time
 
@@ -119,6 +122,7 @@ type lane struct {
 func NewEngine(config EngineConfig) *Engine {
 	return &Engine{
 		EngineConfig: config, wake: make(chan struct{}, 1), replan: make(chan struct{}, 1), encoding: make(chan struct{}, encoders), lanes: map[string]*lane{},
+		part: store.MaxReportPart,
 	}
 }
 
@@ -141,6 +145,7 @@ func (e *Engine) SetSinks(ctx context.Context, sinks []*Sink, known []string) er
 		}
 	}
 	maps.DeleteFunc(e.lanes, func(uid string, _ *lane) bool { return !slices.Contains(known, uid) })
+	e.observe()
 	nudge(e.replan)
 	return nil
 }
@@ -154,16 +159,19 @@ func nudge(channel chan struct{}) {
 
 // State is what is known of a sink.
 type State struct {
-	// Planned says that the other fields are known.
+	// Planned says that the other fields but Problem are known.
 	Planned bool
 	// Items counts what the sink has or is to be given, Pending what is due, and Failed those of them whose last attempt failed. Omitted counts what is
 	// beyond the bound of items.
 	Items, Pending, Failed, Omitted int
 	// DeliveredAt is when the last item was delivered, zero if none was.
 	DeliveredAt time.Time
-	// Problem says why the sink cannot be reached, or else why an item failed; "" for neither.
+	// Problem says that the last plan failed, or else why the sink cannot be reached, or why an item failed; "" for none of them.
 	Problem string
 }
+
+// problemPlan is State.Problem if the last plan failed. Errors of the database are for administrators only.
+const problemPlan = "what has changed cannot be read or written in the SQL database; it is tried again, and the log of the operator states the error"
 
 // States returns those of all sinks, by UID.
 func (e *Engine) States() map[string]State {
@@ -177,7 +185,11 @@ func (e *Engine) States() map[string]State {
 }
 
 func (l *lane) state() State {
-	s := State{Planned: l.planned, Items: len(l.items), Omitted: l.omitted, DeliveredAt: l.deliveredAt, Problem: l.problem}
+	problem := l.problem
+	if l.unplanned {
+		problem = problemPlan
+	}
+	s := State{Planned: l.planned, Items: len(l.items), Omitted: l.omitted, DeliveredAt: l.deliveredAt, Problem: problem}
 	first := ""
 	for key, item := range l.items {
 		if !item.Due {
@@ -188,7 +200,7 @@ func (l *lane) state() State {
 			continue
 		}
 		s.Failed++
-		if l.problem == "" && (first == "" || key < first) {
+		if problem == "" && (first == "" || key < first) {
 			first, s.Problem = key, item.Problem
 		}
 	}
@@ -239,7 +251,7 @@ func (e *Engine) planAlways(ctx context.Context) {
 	}
 }
 
-// plan brings the items of all sinks up to date.
+// plan brings the items of all sinks up to date. One whose plan fails does not hold up others.
 func (e *Engine) plan(ctx context.Context) error {
 	e.mu.Lock()
 	sinks := maps.Clone(e.sinks)
@@ -247,36 +259,62 @@ func (e *Engine) plan(ctx context.Context) error {
 	if len(sinks) == 0 {
 		return nil
 	}
-	cursors, err := e.Store.ReportCursors(ctx)
+	p, err := e.present(ctx)
 	if err != nil {
+		for uid := range sinks {
+			e.notPlanned(ctx, uid)
+		}
 		return err
 	}
-	// The log first: what is read afterwards contains all changes up to its end.
-	log, err := e.Store.EventLog(ctx)
-	if err != nil {
-		return err
-	}
-	running, err := e.Store.RunningReports(ctx)
-	if err != nil {
-		return err
-	}
-	known := map[int64]*changes{}
-	for _, cursor := range cursors {
+	var problems []error
+	for _, cursor := range p.cursors {
 		sink := sinks[cursor.Sink]
 		if sink == nil {
 			continue
 		}
-		if known[cursor.Sequence] == nil {
-			if known[cursor.Sequence], err = e.changesSince(ctx, cursor.Sequence, log); err != nil {
-				return err
-			}
-		}
-		if err := e.planSink(ctx, sink, cursor, log.Last, running, known[cursor.Sequence]); err != nil {
-			return err
+		if err := e.planSink(ctx, sink, cursor, p); err != nil {
+			problems = append(problems, fmt.Errorf("sink %s: %w", sink.Name, err))
+			e.notPlanned(ctx, sink.UID)
 		}
 	}
 	nudge(e.wake)
-	return nil
+	return errors.Join(problems...)
+}
+
+// present is what sinks are planned with.
+type present struct {
+	cursors []store.ReportCursor
+	log     store.EventLog
+	running []store.RunningReport
+	// changes are those since a position in the log.
+	changes map[int64]*changes
+}
+
+// present reads what sinks are planned with.
+func (e *Engine) present(ctx context.Context) (p *present, err error) {
+	p = &present{changes: map[int64]*changes{}}
+	if p.cursors, err = e.Store.ReportCursors(ctx); err != nil {
+		return nil, err
+	}
+	// The log first: what is read afterwards contains all changes up to its end.
+	if p.log, err = e.Store.EventLog(ctx); err != nil {
+		return nil, err
+	}
+	p.running, err = e.Store.RunningReports(ctx)
+	return p, err
+}
+
+// notPlanned notes that the plan of a sink failed.
+func (e *Engine) notPlanned(ctx context.Context, uid string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	l := e.lanes[uid]
+	if l == nil || l.unplanned || ctx.Err() != nil {
+		return
+	}
+	l.unplanned = true
+	e.observe()
+	e.Changed()
 }
 
 // changesSince reads the events after a position up to the end of the log.
@@ -305,14 +343,22 @@ func (e *Engine) changesSince(ctx context.Context, from int64, log store.EventLo
 	return c, nil
 }
 
-// planSink brings the items of a sink up to date, and moves it to the end of the log in the same transaction.
-func (e *Engine) planSink(ctx context.Context, sink *Sink, cursor store.ReportCursor, to int64, running []store.RunningReport, c *changes) error {
+// planSink brings the items of a sink up to date, and moves it to the end of the log.
+func (e *Engine) planSink(ctx context.Context, sink *Sink, cursor store.ReportCursor, p *present) error {
 	now := e.Clock.Now()
 	e.mu.Lock()
 	l := e.lanes[sink.UID]
 	e.mu.Unlock()
 	if l == nil {
 		return nil
+	}
+	c := p.changes[cursor.Sequence]
+	if c == nil {
+		var err error
+		if c, err = e.changesSince(ctx, cursor.Sequence, p.log); err != nil {
+			return err
+		}
+		p.changes[cursor.Sequence] = c
 	}
 	l.store.Lock()
 	defer l.store.Unlock()
@@ -325,17 +371,17 @@ func (e *Engine) planSink(ctx context.Context, sink *Sink, cursor store.ReportCu
 		items[stored[i].Key] = &stored[i]
 	}
 	resync := !cursor.SyncedAt.IsZero() && now.Sub(cursor.SyncedAt) >= sink.Resync
-	next := store.ReportCursor{Sink: cursor.Sink, Sequence: to, SyncedAt: cursor.SyncedAt}
+	next := store.ReportCursor{Sink: cursor.Sink, Sequence: p.log.Last, SyncedAt: cursor.SyncedAt}
 	if resync || cursor.SyncedAt.IsZero() {
 		next.SyncedAt = now
 	}
-	targets := sink.targets(running, e.Cluster)
+	targets := sink.targets(p.running, e.Cluster)
 	d, err := sink.compare(targets, items, c, resync, now)
 	if err != nil {
 		return err
 	}
 	if next.Sequence != cursor.Sequence || !next.SyncedAt.Equal(cursor.SyncedAt) || len(d.items)+len(d.deleted) > 0 {
-		done, err := e.Store.PlanReports(ctx, cursor, next, d.items, d.deleted)
+		done, err := e.write(ctx, cursor, next, d)
 		if err != nil {
 			return err
 		}
@@ -353,7 +399,7 @@ func (e *Engine) planSink(ctx context.Context, sink *Sink, cursor store.ReportCu
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	before := l.state()
-	l.items, l.targets, l.planned, l.omitted = items, targets, true, d.omitted
+	l.items, l.targets, l.planned, l.unplanned, l.omitted = items, targets, true, false, d.omitted
 	l.stale = e.sinks[sink.UID] != sink
 	if cursor.DeliveredAt.After(l.deliveredAt) {
 		l.deliveredAt = cursor.DeliveredAt
@@ -365,12 +411,32 @@ func (e *Engine) planSink(ctx context.Context, sink *Sink, cursor store.ReportCu
 	return nil
 }
 
-// observe counts what is due.
+// write writes a plan in parts, and moves the position with the last one: if the process ends before, the next plan writes what is missing.
+func (e *Engine) write(ctx context.Context, from, to store.ReportCursor, d difference) (bool, error) {
+	for {
+		items := min(len(d.items), e.part)
+		deleted := min(len(d.deleted), e.part-items)
+		next, last := from, items == len(d.items) && deleted == len(d.deleted)
+		if last {
+			next = to
+		}
+		done, err := e.Store.PlanReports(ctx, from, next, d.items[:items], d.deleted[:deleted])
+		if err != nil || !done || last {
+			return done, err
+		}
+		d.items, d.deleted = d.items[items:], d.deleted[deleted:]
+	}
+}
+
+// observe counts what is due, and the sinks in effect that are not planned.
 func (e *Engine) observe() {
-	due, failed := 0, 0
-	for _, l := range e.lanes {
+	due, failed, unplanned := 0, 0, 0
+	for uid, l := range e.lanes {
 		s := l.state()
 		due, failed = due+s.Pending, failed+s.Failed
+		if l.unplanned && e.sinks[uid] != nil {
+			unplanned++
+		}
 	}
-	e.Observer.Pending(due, failed)
+	e.Observer.Pending(due, failed, unplanned)
 }

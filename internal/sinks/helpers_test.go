@@ -175,8 +175,9 @@ func (f *fixture) decide(t *testing.T, id string) {
 
 // observed counts what an engine tells.
 type observed struct {
-	mu      sync.Mutex
-	results map[string]int
+	mu        sync.Mutex
+	results   map[string]int
+	unplanned int
 }
 
 func (o *observed) Delivered(sink, result string) {
@@ -185,7 +186,11 @@ func (o *observed) Delivered(sink, result string) {
 	o.results[sink+" "+result]++
 }
 
-func (o *observed) Pending(int, int) {}
+func (o *observed) Pending(_, _, unplanned int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.unplanned = unplanned
+}
 
 // expect compares the results since the last time.
 func (o *observed) expect(t *testing.T, want ...string) {

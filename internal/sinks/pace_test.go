@@ -23,6 +23,8 @@ func (n *noted) deliver(context.Context, *target, []document, bool) error {
 	return n.answer
 }
 
+func (n *noted) remove(context.Context, *target) error { return n.answer }
+
 // forgetful is a store that does not write what became of deliveries.
 type forgetful struct{ Store }
 

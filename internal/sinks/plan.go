@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/report"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
@@ -20,6 +21,9 @@ type target struct {
 	Parts []string `json:"parts"`
 	// Type is that of the sink when the item was planned.
 	Type Type `json:"type"`
+	// Formats are those of the objects that a bucket is given, and Former those of objects that it may have besides.
+	Formats []report.Format `json:"formats,omitempty"`
+	Former  []report.Format `json:"former,omitempty"`
 
 	// labels are the results of the templates of tags. images and namespaces are what is reported: the images that run in these namespaces.
 	labels     map[string]bool
@@ -46,6 +50,13 @@ func decodeTarget(text string) (*target, error) {
 		return nil, fmt.Errorf("read the target of an item: %w", err)
 	}
 	return t, nil
+}
+
+// follow notes which objects a bucket may have of an item whose target was another one.
+func (t *target) follow(before *target) {
+	had := slices.Concat(before.Formats, before.Former)
+	slices.Sort(had)
+	t.Former = slices.DeleteFunc(slices.Compact(had), func(format report.Format) bool { return slices.Contains(t.Formats, format) })
 }
 
 // in are the namespaces of a target.
@@ -102,6 +113,9 @@ func (s *Sink) targets(running []store.RunningReport, cluster string) map[string
 			}
 			p := &place{cluster, image.ImageKey, w}
 			t := &target{Type: s.Type}
+			if s.S3 != nil {
+				t.Formats = s.S3.Formats
+			}
 			for _, part := range s.parts {
 				t.Parts = append(t.Parts, s.receiver.clean(part.render(p, s.receiver.longest())))
 			}
@@ -169,7 +183,8 @@ type difference struct {
 	omitted int
 }
 
-// compare compares what a sink is to be given with its items, and deletes what is beyond the bound from the former. Everything is due again if resync is set.
+// compare compares what a sink is to be given with its items, and deletes what is beyond the bound from the former. Items that are still to be removed count
+// towards the bound: the system may have them. Everything is due again if resync is set.
 func (s *Sink) compare(wanted map[string]*target, known map[string]*store.ReportItem, c *changes, resync bool, now time.Time) (difference, error) {
 	d := difference{}
 	bound := s.receiver.most()
@@ -179,59 +194,66 @@ func (s *Sink) compare(wanted map[string]*target, known map[string]*store.Report
 		x, y := wanted[a].worst(), wanted[b].worst()
 		return cmp.Or(cmp.Compare(y.Critical, x.Critical), cmp.Compare(y.High, x.High), cmp.Compare(a, b))
 	})
-	there := 0
+	stay := 0
 	for i, key := range keys {
 		if known[key] == nil {
 			continue
 		}
-		if there++; there > bound {
+		if stay++; stay > bound {
 			delete(wanted, key)
 			keys[i] = ""
 			d.omitted++
 		}
 	}
 	keys = slices.DeleteFunc(keys, func(key string) bool { return key == "" })
-	there = min(there, bound)
 	for key, item := range known {
-		if wanted[key] != nil {
+		before, err := decodeTarget(item.Target)
+		if err != nil {
+			return d, err
+		}
+		if !item.Due {
+			// They were deleted, or are to stay.
+			before.Former = nil
+		}
+		if t := wanted[key]; t != nil {
+			t.follow(before)
+			continue
+		}
+		if s.remover(before.Type) == nil {
+			d.deleted = append(d.deleted, key)
 			continue
 		}
 		if item.Gone && !resync {
 			continue
 		}
-		t, err := decodeTarget(item.Target)
-		if err != nil {
-			return d, err
-		}
-		if !s.receiver.removes() || t.Type != s.Type {
-			d.deleted = append(d.deleted, key)
-			continue
-		}
 		gone := *item
 		gone.Gone, gone.Due, gone.Attempts, gone.NextAt, gone.Version = true, true, 0, time.Time{}, now.UnixMicro()
+		if gone.Target, err = before.encode(); err != nil {
+			return d, err
+		}
 		d.items = append(d.items, gone)
 	}
+	there := len(known) - len(d.deleted)
 	for _, key := range keys {
 		t, item := wanted[key], known[key]
-		stamp := t.stamp(s.receiver.config(), findings)
 		if item == nil {
 			if there >= bound {
 				d.omitted++
 				continue
 			}
 			there++
-			text, err := t.encode()
-			if err != nil {
-				return d, err
-			}
-			d.items = append(d.items, store.ReportItem{Sink: s.UID, Key: key, Target: text, Stamp: stamp, Version: now.UnixMicro(), Due: true})
-			continue
+			item = &store.ReportItem{Sink: s.UID, Key: key}
 		}
+		stamp := t.stamp(s.receiver.config(), findings)
 		if item.Stamp == stamp && !item.Gone && !resync && (!findings || !c.concern(t)) {
 			continue
 		}
+		text, err := t.encode()
+		if err != nil {
+			return d, err
+		}
 		again := *item
-		again.Stamp, again.Due, again.Gone, again.Attempts, again.NextAt, again.Version = stamp, true, false, 0, time.Time{}, now.UnixMicro()
+		again.Target, again.Stamp, again.Due, again.Gone, again.Attempts, again.NextAt, again.Version = text, stamp, true, false, 0, time.Time{}, now.UnixMicro()
 		if item.Gone || resync {
 			again.Digest = ""
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -44,12 +43,14 @@ type PolicyObject struct {
 	Content []byte
 }
 
-// policyReports writes a Report for each workload into its namespace.
+// policyReports writes a Report for each workload into its namespace. Without a spec it only removes.
 type policyReports struct {
 	objects PolicyObjects
 	owner   Owner
 	spec    *PolicyReport
 }
+
+func (*policyReports) parts() int { return len(policyTemplates) }
 
 func (*policyReports) longest() int { return 253 }
 
@@ -110,9 +111,6 @@ type policyResult struct {
 
 // encode counts the open findings, and lists the worst ones.
 func (p *policyReports) encode(ctx context.Context, t *target, r *reports) ([]document, error) {
-	if len(t.Parts) != 3 {
-		return nil, errors.New("the target of a policy report has no workload")
-	}
 	content := policyContent{Source: "scanner-operator", Scope: policyScope{Namespace: t.Parts[0], Kind: t.Parts[1], Name: t.Parts[2]}}
 	content.Configuration.Limits.MaxResults = p.spec.MaxResults
 	err := r.steadily(ctx, func(images []store.Image) error {
@@ -211,8 +209,5 @@ func (p *policyReports) deliver(ctx context.Context, t *target, documents []docu
 }
 
 func (p *policyReports) remove(ctx context.Context, t *target) error {
-	if len(t.Parts) != 3 {
-		return nil
-	}
 	return p.objects.Delete(ctx, p.owner, t.Parts[0], p.name(t))
 }

@@ -3,6 +3,7 @@ package sinks
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/scanner-operator/scanner-operator/internal/outbound"
@@ -22,6 +23,8 @@ type bucket struct {
 	factory *Factory
 	spec    *S3
 }
+
+func (*bucket) parts() int { return 1 }
 
 // Keys have at most 1024 bytes. The extension follows.
 func (*bucket) longest() int { return 1000 }
@@ -84,14 +87,19 @@ func (b *bucket) deliver(ctx context.Context, t *target, documents []document, _
 			return err
 		}
 	}
-	return nil
+	if !b.removes() {
+		return nil
+	}
+	return b.erase(ctx, t, t.Former)
 }
 
 func (b *bucket) remove(ctx context.Context, t *target) error {
-	if len(t.Parts) != 1 {
-		return nil
-	}
-	for _, format := range b.spec.Formats {
+	return b.erase(ctx, t, slices.Concat(t.Formats, t.Former))
+}
+
+// erase deletes the objects of formats. Those that are not there are no error.
+func (b *bucket) erase(ctx context.Context, t *target, formats []report.Format) error {
+	for _, format := range formats {
 		if err := b.call(ctx, http.MethodDelete, t.Parts[0]+extensions[format][0], "", nil, http.StatusNotFound); err != nil {
 			return err
 		}

@@ -82,7 +82,7 @@ type S3 struct {
 	// Key is a template of the keys of objects, without the extension of the format.
 	Key     string
 	Formats []report.Format
-	// Delete deletes the objects of images that run no more.
+	// Delete deletes the objects of images that run no more, and of formats that are removed from Formats.
 	Delete bool
 }
 
@@ -90,7 +90,7 @@ type S3 struct {
 type PolicyReport struct {
 	// MaxResults is how many findings an object has at most.
 	MaxResults int
-	// MaxObjects is how many objects there are at most. Those that exist stay; of the others, those of the worst workloads are written first.
+	// MaxObjects is how many objects there are at most, with those that are still to be deleted. Those that exist stay; of the others, those of the worst workloads are written first.
 	MaxObjects int
 }
 
@@ -102,6 +102,8 @@ type Sink struct {
 	parts    []*template
 	labels   []*template
 	receiver receiver
+	// reports removes policy reports, nil if that is not permitted.
+	reports *policyReports
 }
 
 // NewSink reads a definition. Errors say what is wrong with it.
@@ -120,6 +122,9 @@ func (f *Factory) NewSink(d Definition) (*Sink, error) {
 			return nil, fmt.Errorf("images: %w", err)
 		}
 	}
+	if f.PolicyObjects != nil {
+		s.reports = &policyReports{f.PolicyObjects, Owner{d.Name, d.UID}, nil}
+	}
 	var texts, labels []string
 	var credential string
 	switch {
@@ -137,7 +142,7 @@ func (f *Factory) NewSink(d Definition) (*Sink, error) {
 		s.receiver = &bucket{f, d.S3}
 	case d.PolicyReport != nil:
 		s.Type, texts = TypePolicyReport, policyTemplates
-		if f.PolicyObjects == nil {
+		if s.reports == nil {
 			return nil, fmt.Errorf("%s: the chart value reportSinks.policyReports does not permit it", s.Type)
 		}
 		spec := *d.PolicyReport
@@ -145,7 +150,8 @@ func (f *Factory) NewSink(d Definition) (*Sink, error) {
 		if spec.MaxResults > MaxPolicyResults || spec.MaxObjects > MaxPolicyObjects {
 			return nil, fmt.Errorf("%s: more than %d results or %d objects", s.Type, MaxPolicyResults, MaxPolicyObjects)
 		}
-		s.receiver = &policyReports{f.PolicyObjects, Owner{d.Name, d.UID}, &spec}
+		s.reports.spec = &spec
+		s.receiver = s.reports
 	default:
 		return nil, errors.New("no type is set")
 	}
@@ -159,6 +165,18 @@ func (f *Factory) NewSink(d Definition) (*Sink, error) {
 		return nil, fmt.Errorf("%s: tags: %w", s.Type, err)
 	}
 	return s, nil
+}
+
+// remover returns what removes the items of a type, nil for nothing. Policy reports are removed after the sink has got another type, too: it still owns them.
+func (s *Sink) remover(of Type) receiver {
+	switch {
+	case of == s.Type && s.receiver.removes():
+		return s.receiver
+	case of == TypePolicyReport && s.reports != nil:
+		return s.reports
+	default:
+		return nil
+	}
 }
 
 // selects reports whether the sink is given reports about an image.

@@ -7,15 +7,16 @@ import (
 
 // Bounds of report sinks.
 const (
-	// MaxReportItems is the most items of a sink.
+	// MaxReportItems is the most items of a sink, and MaxReportPart the most that PlanReports writes and deletes at a time.
 	MaxReportItems = 10_000
+	MaxReportPart  = 1000
 	// MaxReportTarget is the longest ReportItem.Target, in bytes, and MaxReportProblem the longest ReportItem.Problem.
 	MaxReportTarget  = 8 << 10
 	MaxReportProblem = 512
 )
 
 // ReportSinks is the part of the store about systems that get reports. Each sink has items, which are what it is given, such as a project or an object of a
-// bucket, and a position in the event log. What the events up to there change is in the items: a position moves in the transaction that writes them.
+// bucket, and a position in the event log. What the events up to there change is in the items: a position moves in the transaction that writes the last of them.
 type ReportSinks interface {
 	// SyncReportSinks makes these the sinks, by the UID of their objects; the list is complete. A new sink begins at the end of the event log without items.
 	// The items of sinks that are not in the list are deleted. When nothing differs it only reads.
@@ -27,7 +28,7 @@ type ReportSinks interface {
 	// ReportItems returns the items of a sink, by key.
 	ReportItems(ctx context.Context, sink string) ([]ReportItem, error)
 	// PlanReports moves a sink from a position to another one, writes items in place of those with the same key, and deletes others, by key. It returns
-	// false, and changes nothing, if the sink is at another position. More than MaxReportItems are an error.
+	// false, and changes nothing, if the sink is at another position. More than MaxReportPart are an error.
 	PlanReports(ctx context.Context, from, to ReportCursor, items []ReportItem, deleted []string) (bool, error)
 	// EndReport writes what became of an attempt: Due, Attempts, NextAt, Digest, Problem and DeliveredAt of the item, which is deleted instead if it is Gone
 	// and not Due. It returns false, and changes nothing, if the item has another version.

@@ -173,7 +173,7 @@ const (
 	ReportFormatCSV       ReportFormat = "CSV"
 )
 
-// S3RemovalPolicy states what becomes of the objects of images that run no more.
+// S3RemovalPolicy states what becomes of the objects of images that run no more, and of formats that are removed from the list.
 type S3RemovalPolicy string
 
 // The values of S3RemovalPolicy.
@@ -219,7 +219,7 @@ type S3Sink struct {
 	// +kubebuilder:validation:MaxItems=4
 	Formats []ReportFormat `json:"formats,omitempty"`
 
-	// RemovalPolicy states what becomes of the objects of images that run no more: Retain or Delete.
+	// RemovalPolicy states what becomes of the objects of images that run no more, and of formats that are removed from the list: Retain or Delete.
 	// +optional
 	// +kubebuilder:default=Retain
 	// +kubebuilder:validation:Enum=Retain;Delete
@@ -277,7 +277,7 @@ type ReportSinkStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	Failed int32 `json:"failed,omitempty"`
 
-	// Omitted is the number of items beyond the maximum of 10000, or of maxObjects. They are not delivered.
+	// Omitted is the number of items beyond the maximum of 10000, or of maxObjects, towards which items count that are still to be removed. They are not delivered.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Omitted int32 `json:"omitted,omitempty"`

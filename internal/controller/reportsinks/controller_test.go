@@ -164,7 +164,12 @@ func TestSinksAreApplied(t *testing.T) {
 			sinks.State{Planned: true, Items: 3, Pending: 2, Failed: 1, Problem: "status 503", DeliveredAt: noon.Add(90 * time.Second)},
 			"Delivering=False/DeliveryFailed; 3 items, 2 pending, 1 failed, 0 omitted; delivered at 12:01:30; observed",
 		},
-		// Another replica leads, and has delivered nothing yet.
+		// Another replica leads, and cannot plan what it has to deliver.
+		{
+			sinks.State{Problem: "no plan"},
+			"Delivering=False/DeliveryFailed; 3 items, 2 pending, 1 failed, 0 omitted; delivered at 12:01:30; observed",
+		},
+		// It has planned, and has delivered nothing yet.
 		{sinks.State{Planned: true, Items: 3, Omitted: 4}, "Delivering=False/Limited; 3 items, 0 pending, 0 failed, 4 omitted; delivered at 12:01:30; observed"},
 		{sinks.State{Planned: true, Items: 3, DeliveredAt: noon.Add(time.Hour)}, "Delivering=True/Delivering; 3 items, 0 pending, 0 failed, 0 omitted; delivered at 13:00:00; observed"},
 	} {

@@ -68,21 +68,22 @@ func (r *Reconciler) setStatus(o *scannerv1alpha1.ReportSink, state sinks.State,
 		set(scannerv1alpha1.ConditionDelivering, metav1.ConditionFalse, scannerv1alpha1.ReasonSinkNotActive, "The sink is not in effect: see the condition Valid.")
 		return
 	}
-	if !state.Planned {
-		// The replica has not led for long. What the status says is what the previous one knew.
-		return
+	if state.Planned {
+		//nolint:gosec // bounded by the store
+		status.Items, status.Pending, status.Failed, status.Omitted = int32(state.Items), int32(state.Pending), int32(state.Failed), int32(state.Omitted)
 	}
-	//nolint:gosec // bounded by the store
-	status.Items, status.Pending, status.Failed, status.Omitted = int32(state.Items), int32(state.Pending), int32(state.Failed), int32(state.Omitted)
 	if !state.DeliveredAt.IsZero() {
 		status.LastDeliveryTime = new(metav1.NewTime(state.DeliveredAt.Truncate(time.Second)))
 	}
 	switch {
 	case state.Problem != "":
 		set(scannerv1alpha1.ConditionDelivering, metav1.ConditionFalse, scannerv1alpha1.ReasonDeliveryFailed, state.Problem)
+	case !state.Planned:
+		// The replica has not led for long. What the status says is what the previous one knew.
 	case state.Omitted > 0:
 		set(scannerv1alpha1.ConditionDelivering, metav1.ConditionFalse, scannerv1alpha1.ReasonSinkLimited,
-			fmt.Sprintf("%d items are beyond the maximum, and are not delivered. Select fewer namespaces or images, or use templates that put more images into one item.",
+			fmt.Sprintf("%d items are beyond the maximum, towards which items count that are still to be removed, and are not delivered. "+
+				"Select fewer namespaces or images, or use templates that put more images into one item.",
 				state.Omitted))
 	case state.Pending > 0:
 		set(scannerv1alpha1.ConditionDelivering, metav1.ConditionTrue, scannerv1alpha1.ReasonSinkSyncing, "Reports that changed are being delivered.")

@@ -167,8 +167,8 @@ func checkReportItem(item *store.ReportItem) error {
 // PlanReports implements store.ReportSinks.
 func (s *Store) PlanReports(ctx context.Context, from, to store.ReportCursor, items []store.ReportItem, deleted []string) (bool, error) {
 	const what = "plan the items of a report sink"
-	if n := len(items); n > store.MaxReportItems {
-		return false, fmt.Errorf("%s: %d items, the maximum is %d", what, n, store.MaxReportItems)
+	if n := len(items) + len(deleted); n > store.MaxReportPart {
+		return false, fmt.Errorf("%s: %d items, the maximum is %d: write them in parts", what, n, store.MaxReportPart)
 	}
 	replaced := slices.Clone(deleted)
 	for i := range items {

@@ -82,6 +82,23 @@ var reportSinkTests = map[string]func(*testing.T, *fixture){
 		}}, nil); err == nil {
 			t.Error("a target without a bound is kept")
 		}
+		many := make([]store.ReportItem, store.MaxReportPart)
+		for i := range many {
+			many[i] = itemOf(fmt.Sprint("many-", i), 1)
+		}
+		at := store.ReportCursor{Sink: "a", Sequence: 5}
+		if _, err := f.PlanReports(t.Context(), at, at, many, []string{"y"}); err == nil || !strings.Contains(err.Error(), "the maximum is 1000: write them in parts") {
+			t.Errorf("more than the bound at a time: %v", err)
+		}
+		// A part of a plan leaves the position as it is.
+		f.planned(t, "a", 5, 5, true, nil, many...)
+		f.planned(t, "a", 5, 6, true, []string{"y"}, many[1:]...)
+		items, err := f.ReportItems(t.Context(), "a")
+		must(t, err)
+		if len(items) != len(many) {
+			t.Errorf("%d items, want %d", len(items), len(many))
+		}
+		expectTexts(t, "position after the last part", f.sinkCursors(t), "a 6")
 	},
 	"Attempts end for the version that they were about": func(t *testing.T, f *fixture) {
 		f.at(0)
