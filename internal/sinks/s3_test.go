@@ -15,7 +15,9 @@ import (
 	"github.com/scanner-operator/scanner-operator/test/s3server"
 )
 
-var s3Server = sync.OnceValues(func() (*s3server.Server, error) { return s3server.Start("../../test/s3", "reports", "retained", "set") })
+var s3Server = sync.OnceValues(func() (*s3server.Server, error) {
+	return s3server.Start("../../test/s3", "reports", "retained", "crashes")
+})
 
 func startedS3(t *testing.T) *s3server.Server {
 	t.Helper()

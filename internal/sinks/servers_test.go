@@ -21,6 +21,34 @@ func caOf(server *httptest.Server) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
 }
 
+// hooks are called around the requests that a server gets; false stops the connection.
+type hooks struct {
+	mu            sync.Mutex
+	before, after func(r *http.Request) bool
+}
+
+// set makes these the hooks, nil for none.
+func (h *hooks) set(before, after func(r *http.Request) bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.before, h.after = before, after
+}
+
+// around calls the hooks around the requests of a handler, of which it handles one at a time.
+func (h *hooks) around(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.before != nil && !h.before(r) {
+			panic(http.ErrAbortHandler)
+		}
+		handler.ServeHTTP(w, r)
+		if h.after != nil && !h.after(r) {
+			panic(http.ErrAbortHandler)
+		}
+	})
+}
+
 // trackServer has the part of the API of Dependency-Track that a sink uses, as its published resources BomResource and ProjectResource define it.
 type trackServer struct {
 	*httptest.Server
@@ -28,9 +56,7 @@ type trackServer struct {
 	projects map[string]*trackProject
 	uploads  int
 	problems []string
-	// before is called with each request, nil for nothing; false stops the connection.
-	before func(r *http.Request) bool
-	after  func(r *http.Request) bool
+	hooks    hooks
 }
 
 type trackProject struct {
@@ -50,22 +76,15 @@ func newTrackServer(t *testing.T) *trackServer {
 	mux.HandleFunc("GET /dtrack/api/v1/project/lookup", s.lookup)
 	mux.HandleFunc("PATCH /dtrack/api/v1/project/{uuid}", s.patch)
 	mux.HandleFunc("POST /dtrack/api/v1/bom", s.upload)
-	s.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.Server = httptest.NewTLSServer(s.hooks.around(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.before != nil && !s.before(r) {
-			panic(http.ErrAbortHandler)
-		}
-		switch {
-		case r.Header.Get("X-Api-Key") != "odt_key":
+		if r.Header.Get("X-Api-Key") != "odt_key" {
 			w.WriteHeader(http.StatusUnauthorized)
-		default:
-			mux.ServeHTTP(w, r)
+			return
 		}
-		if s.after != nil && !s.after(r) {
-			panic(http.ErrAbortHandler)
-		}
-	}))
+		mux.ServeHTTP(w, r)
+	})))
 	t.Cleanup(s.Close)
 	return s
 }
@@ -206,6 +225,7 @@ type dojoServer struct {
 	*httptest.Server
 	mu    sync.Mutex
 	tests map[string]map[string]map[string]any
+	hooks hooks
 }
 
 func newDojoServer(t *testing.T) *dojoServer {
@@ -213,7 +233,7 @@ func newDojoServer(t *testing.T) *dojoServer {
 	s := &dojoServer{tests: map[string]map[string]map[string]any{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /api/v2/reimport-scan/", s.reimport)
-	s.Server = httptest.NewTLSServer(mux)
+	s.Server = httptest.NewTLSServer(s.hooks.around(mux))
 	t.Cleanup(s.Close)
 	return s
 }
