@@ -108,7 +108,9 @@ func numbersOf(text string) (numbers []string) {
 	return numbers
 }
 
-func compareNumbers(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) }
+func compareNumbers(a, b string) int {
+	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+}
 
 // readPreRelease takes the pre-release out of what follows the version.
 func (v *version) readPreRelease(rest string) string {

@@ -250,6 +250,8 @@ func parseRetryAfter(value string) time.Duration {
 
 // explain turns a failure into one with a reason and the name of what was asked for.
 func (c *registryClient) explain(ctx context.Context, path string, err error) error {
+	// A registry chooses the query of the next page of tags.
+	path, _, _ = strings.Cut(path, "?")
 	what := fmt.Sprintf("get %s of %s", path, c.repository.Name())
 	if known, ok := errors.AsType[*Error](err); ok && ctx.Err() == nil {
 		return &Error{Reason: known.Reason, Err: fmt.Errorf("%s: %w", what, known.Err)}

@@ -33,7 +33,7 @@ func pullRemote(ctx context.Context, request Request, limits Limits, fetch fetch
 
 // pullFrom pulls from the mirrors of the registry, in order, and then from the registry.
 func pullFrom(ctx context.Context, request Request, reference name.Reference, limits Limits, fetch fetchFunc) (*resolved, error) {
-	from := func(repository name.Repository) (*resolved, error) {
+	return fromMirrors(ctx, request, reference.Context(), func(repository name.Repository) (*resolved, error) {
 		img, err := openAt(ctx, request, reference, repository, limits)
 		if err != nil {
 			return nil, err
@@ -43,25 +43,30 @@ func pullFrom(ctx context.Context, request Request, reference name.Reference, li
 			return nil, err
 		}
 		return img, nil
-	}
+	})
+}
+
+// fromMirrors asks the mirrors of a registry, in order, and then the registry, until one answers.
+func fromMirrors[T any](ctx context.Context, request Request, own name.Repository, from func(name.Repository) (T, error)) (T, error) {
 	var tried []string
-	for _, mirror := range request.Registries.Mirrors(reference.Context()) {
-		img, err := from(mirror)
+	var none T
+	for _, mirror := range request.Registries.Mirrors(own) {
+		answer, err := from(mirror)
 		if err == nil {
-			return img, nil
+			return answer, nil
 		}
 		failure := typed(ctx, err, model.ReasonRegistryUnavailable)
 		if ctx.Err() != nil || !elsewhere(failure.Reason) {
-			return nil, failure
+			return none, failure
 		}
 		tried = append(tried, quoteText(mirror.Name()+": "+failure.Error(), maxQuotedBytes))
 	}
-	img, err := from(reference.Context())
+	answer, err := from(own)
 	if err == nil || len(tried) == 0 {
-		return img, err
+		return answer, err
 	}
 	failure := typed(ctx, err, model.ReasonRegistryUnavailable)
-	return nil, &Error{Reason: failure.Reason, Err: fmt.Errorf("%w; the mirrors failed before: %s", failure.Err, strings.Join(tried, "; "))}
+	return none, &Error{Reason: failure.Reason, Err: fmt.Errorf("%w; the mirrors failed before: %s", failure.Err, strings.Join(tried, "; "))}
 }
 
 // elsewhere reports whether a failure says nothing about the same image at another registry. What a mirror modified fails with CatalogFailed.
@@ -71,39 +76,48 @@ func elsewhere(reason model.Reason) bool {
 	}, reason)
 }
 
-// openAt resolves a reference in a repository: its own, or that of a mirror. Credentials are tried in turn; one that is refused, or that sees
-// nothing, gives way to the next.
+// openAt resolves a reference in a repository: its own, or that of a mirror.
 func openAt(ctx context.Context, request Request, reference name.Reference, repository name.Repository, limits Limits) (*resolved, error) {
+	return withCredentials(ctx, request, repository, func(client *registryClient) (*resolved, error) {
+		img, err := (&remoteSource{client: client}).open(ctx, reference, request.Platform, limits)
+		if err == nil {
+			img.registry, img.release = client, client.http.CloseIdleConnections
+		}
+		return img, err
+	})
+}
+
+// withCredentials asks a repository with each credential in turn; one that is refused, or that sees nothing, gives way to the next. The caller closes idle
+// connections after an answer.
+func withCredentials[T any](ctx context.Context, request Request, repository name.Repository, ask func(*registryClient) (T, error)) (T, error) {
+	var none T
 	rules := hostRules{
 		registry: repository.RegistryStr(), plainHTTP: slices.Concat(request.PlainHTTP, request.Registries.PlainHTTP()), tokenHosts: request.TokenHosts,
 	}
 	httpClient, err := newHTTPClient(rules, request.Registries, request.CAFile)
 	if err != nil {
-		return nil, failf(model.ReasonCatalogFailed, "create an HTTP client for %s: %w", rules.registry, err)
+		return none, failf(model.ReasonCatalogFailed, "create an HTTP client for %s: %w", rules.registry, err)
 	}
 	candidates := credentialsFor(request.DockerConfigs, rules.registry, repository.RepositoryStr(), request.literalHosts)
 	var refused *Error
 	for _, candidate := range candidates.found {
-		client := &registryClient{
+		answer, err := ask(&registryClient{
 			http: httpClient, rules: rules, repository: repository, credential: candidate, scheme: "https", sleep: request.sleep,
-		}
-		source := &remoteSource{client: client}
-		img, err := source.open(ctx, reference, request.Platform, limits)
+		})
 		if err == nil {
-			img.registry, img.release = client, httpClient.CloseIdleConnections
-			return img, nil
+			return answer, nil
 		}
 		httpClient.CloseIdleConnections()
 		failure := typed(ctx, err, model.ReasonRegistryUnavailable)
 		if failure.Reason != model.ReasonImagePullDenied && failure.Reason != model.ReasonImageNotFound {
-			return nil, failure
+			return none, failure
 		}
 		// "Not found" is more specific than "denied", and the first failure more specific than that of anonymous access.
 		if refused == nil || (refused.Reason == model.ReasonImagePullDenied && failure.Reason == model.ReasonImageNotFound) {
 			refused = failure
 		}
 	}
-	return nil, candidates.explain(refused)
+	return none, candidates.explain(refused)
 }
 
 func parseReference(image string) (name.Reference, error) {
