@@ -242,17 +242,27 @@ func (p *planner) scan(ctx context.Context, one *plannedContainer, platform stri
 	return result.findings, result.err
 }
 
+// imageOf returns the full name of an image in a registry, which "scan" cannot read as the name of a file.
+func imageOf(reference name.Reference) (string, error) {
+	image := reference.Name()
+	if strings.HasPrefix(image, ".") {
+		return "", fmt.Errorf("the image reference %s names no registry", cell(reference.String()))
+	}
+	if _, err := os.Stat(image); err == nil || !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("%s is a file of this machine", cell(image))
+	}
+	return image, nil
+}
+
 func (p *planner) scanHere(ctx context.Context, key scanKey) (string, []model.Finding, error) {
 	// A manifest must not name a file of this machine.
 	reference, err := name.ParseReference(key.reference)
 	if err != nil {
 		return "", nil, fmt.Errorf("the image reference: %w", err)
 	}
-	if strings.HasPrefix(reference.Name(), ".") {
-		return "", nil, fmt.Errorf("the image reference %s names no registry", cell(key.reference))
-	}
-	if _, err := os.Stat(reference.Name()); err == nil || !errors.Is(err, os.ErrNotExist) {
-		return "", nil, fmt.Errorf("%s is a file of this machine", cell(reference.Name()))
+	image, err := imageOf(reference)
+	if err != nil {
+		return "", nil, err
 	}
 	if p.scanner == nil {
 		if p.scanner, err = p.open(ctx); err != nil {
@@ -267,7 +277,7 @@ func (p *planner) scanHere(ctx context.Context, key scanKey) (string, []model.Fi
 		}
 	}
 	_, _ = fmt.Fprintf(p.stderr, "Scanning %s, which the operator does not know\n", cell(key.reference))
-	found, err := p.scanner.scan(ctx, reference.Name(), false, nil)
+	found, err := p.scanner.scan(ctx, image, false, nil)
 	if err != nil {
 		return "", nil, err
 	}
