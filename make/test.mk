@@ -57,7 +57,7 @@ test-integration: $(HELM) ## Run all Go tests, against a real kube-apiserver and
 	done
 
 # The packages that hold the hostile corpus.
-HOSTILE := ./cmd/scanner-operator ./internal/catalog ./internal/match ./internal/report ./internal/server
+HOSTILE := ./cmd/scanner-operator ./internal/candidates ./internal/catalog ./internal/match ./internal/report ./internal/server
 
 .PHONY: hostile
 hostile: ## Run the hostile corpus by itself, without the race detector, and count its cases.

@@ -182,10 +182,14 @@ func (v *version) sameVariant(other *version) bool {
 	if v.v != other.v || len(v.numbers) != len(other.numbers) || v.text != other.text || len(v.build) != len(other.build) {
 		return false
 	}
-	for i := range v.suffix {
-		if compareNumbers(v.suffix[i], other.suffix[i]) > 0 {
+	// Behind a higher number of a version, the others of this version do not count: 4.0 follows 3.20.
+	for i, higher := 0, false; i < len(v.suffix); i++ {
+		n := compareNumbers(v.suffix[i], other.suffix[i])
+		higher = higher && !v.starts[i]
+		if n > 0 && !higher {
 			return false
 		}
+		higher = higher || n < 0
 	}
 	for i := range v.numbers {
 		if !isDate(v.numbers[i], i) && isDate(other.numbers[i], i) {
@@ -204,14 +208,12 @@ func isDate(number string, position int) bool {
 	return len(number) >= 5 || len(number) == 4 && number >= "1900" && number < "2200"
 }
 
-// reaches reports whether another tag is a release, or a pre-release that follows: of the same stages of the same version, or of the same kind of builds in the
-// same minor line.
+// reaches reports whether another tag is a release, or a pre-release that can follow: of the same version, which only another pre-release precedes, or of the same
+// kind of builds in the same minor line.
 func (v *version) reaches(other *version) bool {
 	switch {
 	case other.pre.word == "":
 		return true
-	case v.pre.word == "" || v.pre.channel != other.pre.channel || len(v.pre.numbers) != len(other.pre.numbers):
-		return false
 	case v.pre.channel:
 		line := min(2, len(v.numbers))
 		return v.pre.word == other.pre.word && slices.Equal(v.numbers[:line], other.numbers[:line])

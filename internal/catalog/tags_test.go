@@ -131,19 +131,21 @@ func TestHostileTagLinks(t *testing.T) {
 		"/" + strings.Repeat("a", maxLinkBytes):                             "a link of more than 16384 bytes",
 		"/v2/team/app/tags/list?n=1000":                                     "repeats its pages",
 	} {
-		requests := 0
-		f.guard = only("", func(w http.ResponseWriter, r *http.Request) {
-			requests++
-			if r.URL.Path != "/v2/team/app/tags/list" {
-				t.Errorf("%s: asked for %s", link, r.URL)
+		t.Run(cut, func(t *testing.T) {
+			requests := 0
+			f.guard = only("", func(w http.ResponseWriter, r *http.Request) {
+				requests++
+				if r.URL.Path != "/v2/team/app/tags/list" {
+					t.Errorf("%s: asked for %s", link, r.URL)
+				}
+				pageOf(t, w, link, "a")
+			})
+			list, err := Tags(t.Context(), request)
+			wantTags(t, list, err, []string{"a"}, cut)
+			if requests != 1 {
+				t.Errorf("%s: %d requests", link, requests)
 			}
-			pageOf(t, w, link, "a")
 		})
-		list, err := Tags(t.Context(), request)
-		wantTags(t, list, err, []string{"a"}, cut)
-		if requests != 1 {
-			t.Errorf("%s: %d requests", link, requests)
-		}
 	}
 	if other.asked() != 0 {
 		t.Errorf("%d requests to another host", other.asked())
