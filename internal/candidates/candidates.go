@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
+// Bounds of a choice: DefaultLimit is how many tags are chosen if the caller does not say, MaxLimit the most that can be chosen.
 const (
-	// DefaultLimit is how many tags are chosen if the caller does not say, MaxLimit the most that can be chosen.
 	DefaultLimit = 3
 	MaxLimit     = 10
 )

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -85,14 +86,15 @@ func (c *registryClient) tags(ctx, bounded context.Context, limit time.Duration)
 	list := &TagList{Repository: c.repository.Name()}
 	known, asked := map[string]bool{}, map[string]bool{}
 	size := 0
-	for query := "n=" + fmt.Sprint(tagsPerPage); ; {
+	for query := "n=" + strconv.Itoa(tagsPerPage); ; {
 		asked[query] = true
 		content, header, err := c.read(bounded, tagsPath+"?"+query, "application/json", maxTagPageBytes)
-		if err != nil {
-			if len(asked) > 1 && ctx.Err() == nil && bounded.Err() != nil {
-				list.Cut = fmt.Sprintf("listing the tags takes longer than %s", limit)
-				return list, nil
-			}
+		outOfTime := ctx.Err() == nil && bounded.Err() != nil
+		switch {
+		case err != nil && outOfTime && len(asked) > 1:
+			list.Cut, err = fmt.Sprintf("listing the tags takes longer than %s", limit), nil
+			return list, err
+		case err != nil:
 			return nil, explainTags(bounded, err)
 		}
 		size += len(content)
@@ -114,16 +116,16 @@ func (c *registryClient) tags(ctx, bounded context.Context, limit time.Duration)
 			known[tag] = true
 			list.Tags = append(list.Tags, tag)
 		}
-		next, link, err := c.nextTags(header)
+		next, link, refused := c.nextTags(header)
 		switch {
-		case err != nil:
-			list.Cut = err.Error()
+		case refused != "":
+			list.Cut = refused
 			return list, nil
 		case !link && (len(page.Tags) < tagsPerPage || len(list.Tags) == before):
 			return list, nil
 		case !link:
 			// Some registries cut a full page without a link to the next one.
-			next = url.Values{"n": {fmt.Sprint(tagsPerPage)}, "last": {list.Tags[len(list.Tags)-1]}}.Encode()
+			next = url.Values{"n": {strconv.Itoa(tagsPerPage)}, "last": {list.Tags[len(list.Tags)-1]}}.Encode()
 		}
 		switch {
 		case asked[next] || len(list.Tags) == before:
@@ -140,11 +142,12 @@ func (c *registryClient) tags(ctx, bounded context.Context, limit time.Duration)
 	}
 }
 
-// nextTags returns the query of the next page that a registry names with a link, which can only be one of tags of the same repository in the same registry.
-func (c *registryClient) nextTags(header http.Header) (query string, found bool, err error) {
+// nextTags returns the query of the next page that a registry names with a link, or says why the link is not followed: it can only be one of tags of the same
+// repository in the same registry.
+func (c *registryClient) nextTags(header http.Header) (query string, found bool, refused string) {
 	text := strings.Join(header.Values("Link"), ",")
 	if len(text) > maxLinkBytes {
-		return "", false, fmt.Errorf("the registry names the next page of tags with a link of more than %d bytes", maxLinkBytes)
+		return "", false, fmt.Sprintf("the registry names the next page of tags with a link of more than %d bytes", maxLinkBytes)
 	}
 	for _, link := range linkPattern.FindAllStringSubmatch(text, -1) {
 		if !relNext.MatchString(";" + strings.TrimLeft(link[2], "; \t")) {
@@ -152,20 +155,20 @@ func (c *registryClient) nextTags(header http.Header) (query string, found bool,
 		}
 		target, err := url.Parse(link[1])
 		if err != nil || target.Host != "" && registries.Canonical(target.Host) != registries.Canonical(c.rules.registry) || target.User != nil || target.Opaque != "" {
-			return "", false, errors.New("the registry names another host for the next page of tags")
+			return "", false, "the registry names another host for the next page of tags"
 		}
 		// A path that is relative begins at that of the list.
 		path := (&url.URL{Path: "/v2/" + c.repository.RepositoryStr() + "/" + tagsPath}).ResolveReference(&url.URL{Path: target.Path, RawQuery: "x"}).Path
 		if path != "/v2/"+c.repository.RepositoryStr()+"/"+tagsPath {
-			return "", false, errors.New("the registry names another address than that of its tags for the next page of them")
+			return "", false, "the registry names another address than that of its tags for the next page of them"
 		}
 		values, err := url.ParseQuery(target.RawQuery)
 		if query = values.Encode(); err != nil || query == "" || len(query) > maxTagQueryBytes {
-			return "", false, fmt.Errorf("the registry names the next page of tags with an invalid query; 1 to %d bytes are valid", maxTagQueryBytes)
+			return "", false, fmt.Sprintf("the registry names the next page of tags with an invalid query; 1 to %d bytes are valid", maxTagQueryBytes)
 		}
-		return query, true, nil
+		return query, true, ""
 	}
-	return "", false, nil
+	return "", false, ""
 }
 
 // explainTags adds what can be done to the error of a list. Permission to pull is not always permission to list.
