@@ -56,6 +56,12 @@ type TagList struct {
 	Cut string
 }
 
+// cut returns the list with the reason why tags can be missing.
+func (l *TagList) cut(format string, args ...any) (*TagList, error) {
+	l.Cut = fmt.Sprintf(format, args...)
+	return l, nil
+}
+
 // Tags lists the tags of the repository of request.Image, with the mirrors, proxy and credentials with which an image is pulled. The error is always an *Error.
 func Tags(ctx context.Context, request Request) (*TagList, error) {
 	reference, err := parseReference(request.Image)
@@ -92,8 +98,7 @@ func (c *registryClient) tags(ctx, bounded context.Context, limit time.Duration)
 		outOfTime := ctx.Err() == nil && bounded.Err() != nil
 		switch {
 		case err != nil && outOfTime && len(asked) > 1:
-			list.Cut, err = fmt.Sprintf("listing the tags takes longer than %s", limit), nil
-			return list, err
+			return list.cut("listing the tags takes longer than %s", limit)
 		case err != nil:
 			return nil, explainTags(bounded, err)
 		}
@@ -110,8 +115,7 @@ func (c *registryClient) tags(ctx, bounded context.Context, limit time.Duration)
 				continue
 			}
 			if len(list.Tags) == MaxTags {
-				list.Cut = fmt.Sprintf("the repository has more than %d tags", MaxTags)
-				return list, nil
+				return list.cut("the repository has more than %d tags", MaxTags)
 			}
 			known[tag] = true
 			list.Tags = append(list.Tags, tag)
@@ -119,8 +123,7 @@ func (c *registryClient) tags(ctx, bounded context.Context, limit time.Duration)
 		next, link, refused := c.nextTags(header)
 		switch {
 		case refused != "":
-			list.Cut = refused
-			return list, nil
+			return list.cut("%s", refused)
 		case !link && (len(page.Tags) < tagsPerPage || len(list.Tags) == before):
 			return list, nil
 		case !link:
@@ -129,14 +132,11 @@ func (c *registryClient) tags(ctx, bounded context.Context, limit time.Duration)
 		}
 		switch {
 		case asked[next] || len(list.Tags) == before:
-			list.Cut = "the registry repeats its pages of tags"
-			return list, nil
+			return list.cut("the registry repeats its pages of tags")
 		case size > maxTagBytes:
-			list.Cut = fmt.Sprintf("the list of tags has more than %d bytes", maxTagBytes)
-			return list, nil
+			return list.cut("the list of tags has more than %d bytes", maxTagBytes)
 		case len(asked) == maxTagPages:
-			list.Cut = fmt.Sprintf("the registry has more than %d pages of tags", maxTagPages)
-			return list, nil
+			return list.cut("the registry has more than %d pages of tags", maxTagPages)
 		}
 		query = next
 	}
