@@ -56,6 +56,8 @@ type ScanJobs interface {
 	RecordScanJob(ctx context.Context, name, uid string) error
 	// ScanJob returns the recorded Job with a UID, or ErrNotFound.
 	ScanJob(ctx context.Context, uid string) (ScanJob, error)
+	// ReservedScanJob reports whether a Job of the current attempt at an image is reserved and not recorded yet.
+	ReservedScanJob(ctx context.Context, namespace, name string) (bool, error)
 	// ListScanJobs returns the Jobs that are reserved or recorded, by name; at most MaxKeys.
 	ListScanJobs(ctx context.Context) ([]ScanJob, error)
 	// ForgetScanJobs removes Jobs by name. Names that are not known are no error; more than MaxKeys are.

@@ -38,6 +38,7 @@ type UploadAuthorizer interface {
 // ScanJobs reads the Jobs that the operator created; store.Store does.
 type ScanJobs interface {
 	ScanJob(ctx context.Context, uid string) (store.ScanJob, error)
+	ReservedScanJob(ctx context.Context, namespace, name string) (bool, error)
 }
 
 // jobAuthorizer follows a token to its pod, the pod to its Job, and the Job to its record.
@@ -113,7 +114,7 @@ func (a *jobAuthorizer) job(ctx context.Context, pod *corev1.Pod, key model.Imag
 	job, err := a.jobs.ScanJob(ctx, string(owner.UID))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return store.Delivery{}, forbidden("the operator did not create Job %s/%s with UID %s", pod.Namespace, owner.Name, owner.UID)
+		return store.Delivery{}, a.unrecorded(ctx, pod.Namespace, owner)
 	case err != nil:
 		return store.Delivery{}, fmt.Errorf("read the scan Job of an upload: %w", err)
 	case job.Namespace != pod.Namespace || job.Name != owner.Name:
@@ -135,6 +136,20 @@ func (a *jobAuthorizer) job(ctx context.Context, pod *corev1.Pod, key model.Imag
 		return store.Delivery{}, fmt.Errorf("read the Job of an upload: %w", err)
 	}
 	return store.Delivery{Job: job.UID, Source: source}, nil
+}
+
+// unrecorded refuses the upload of a pod whose Job is not recorded. The Job can be one that the operator has just created, or created before it was killed: it
+// is recorded soon, and the pod tries again. Names of Jobs cannot be guessed before they are created.
+func (a *jobAuthorizer) unrecorded(ctx context.Context, namespace string, owner *metav1.OwnerReference) error {
+	reserved, err := a.jobs.ReservedScanJob(ctx, namespace, owner.Name)
+	switch {
+	case err != nil:
+		return fmt.Errorf("read the scan Job of an upload: %w", err)
+	case reserved:
+		return problem.Unavailable(nil, "the operator has not recorded the Job of this pod yet; try again")
+	default:
+		return forbidden("the operator did not create Job %s/%s with UID %s", namespace, owner.Name, owner.UID)
+	}
 }
 
 // forbidden refuses an upload. The reason is for the log.

@@ -83,6 +83,11 @@ func (w *world) ScanJob(_ context.Context, uid string) (store.ScanJob, error) {
 	return w.job, w.jobErr
 }
 
+// ReservedScanJob implements auth.ScanJobs.
+func (w *world) ReservedScanJob(_ context.Context, namespace, name string) (bool, error) {
+	return w.job.UID == "" && w.job.Open && namespace == w.job.Namespace && name == w.job.Name, w.jobErr
+}
+
 // Create implements auth.TokenReviewer.
 func (w *world) Create(_ context.Context, review *authenticationv1.TokenReview, _ metav1.CreateOptions) (*authenticationv1.TokenReview, error) {
 	if w.err != nil {
@@ -145,6 +150,8 @@ func TestUploadAuthorization(t *testing.T) {
 		{"another kind", func(w *world) { w.pod.OwnerReferences[0].Kind = "ReplicaSet" }, 403, "not controlled by a Job"},
 		{"another group", func(w *world) { w.pod.OwnerReferences[0].APIVersion = "batch.example.com/v1" }, 403, "not controlled by a Job"},
 		{"a Job of the same name", func(w *world) { w.pod.OwnerReferences[0].UID = "other" }, 403, "did not create Job team/scan-x with UID other"},
+		{"a Job that is not recorded yet", func(w *world) { w.job.UID = "" }, 503, "has not recorded the Job of this pod yet"},
+		{"a Job of another namespace that is not recorded yet", func(w *world) { w.job.UID, w.job.Namespace = "", "other" }, 403, "did not create Job team/scan-x"},
 		{"a Job of the same name elsewhere", func(w *world) { w.job.Namespace = "other" }, 403, "with the UID of Job other/scan-x"},
 		{"a Job of another name", func(w *world) { w.job.Name = "other" }, 403, "with the UID of Job team/other"},
 		{"Job of another image", func(w *world) { w.job.Key.ImageID = "other" }, 403, "catalogs other"},

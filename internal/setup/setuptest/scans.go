@@ -77,7 +77,13 @@ func PodOfJob(t *testing.T, c client.Client, job *batchv1.Job, audience string) 
 	return request.Status.Token
 }
 
-// Deliver uploads an SBOM as a scan pod does.
+// A scan pod tries for about a minute.
+const (
+	deliverTimeout = time.Minute
+	deliverPause   = 20 * time.Millisecond
+)
+
+// Deliver uploads an SBOM as a scan pod does: again while the operator is not ready for it, as for a Job that it has just created.
 func Deliver(t *testing.T, api, imageID, token string, sbom []byte) int {
 	t.Helper()
 	encoder, err := zstd.NewWriter(nil)
@@ -85,19 +91,29 @@ func Deliver(t *testing.T, api, imageID, token string, sbom []byte) int {
 		t.Fatal(err)
 	}
 	target := api + "/api/v1/images/" + url.PathEscape(imageID) + "/sbom?platform=linux%2Famd64"
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, target, bytes.NewReader(encoder.EncodeAll(sbom, nil)))
-	if err != nil {
-		t.Fatal(err)
+	deadline := time.Now().Add(deliverTimeout)
+	for {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, target, bytes.NewReader(encoder.EncodeAll(sbom, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+		req.Header.Set("Content-Type", "application/vnd.syft+json")
+		req.Header.Set("Content-Encoding", "zstd")
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != http.StatusServiceUnavailable || time.Now().After(deadline) {
+			return res.StatusCode
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
+		case <-time.After(deliverPause):
+		}
 	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	req.Header.Set("Content-Type", "application/vnd.syft+json")
-	req.Header.Set("Content-Encoding", "zstd")
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = res.Body.Close()
-	return res.StatusCode
 }
 
 // Finish ends a scan Job, as the Job controller does.

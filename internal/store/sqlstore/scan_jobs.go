@@ -150,6 +150,16 @@ func (s *Store) ScanJob(ctx context.Context, uid string) (store.ScanJob, error) 
 	return job, err
 }
 
+// ReservedScanJob implements store.ScanJobs.
+func (s *Store) ReservedScanJob(ctx context.Context, namespace, name string) (bool, error) {
+	var jobs []store.ScanJob
+	err := s.read(ctx, "read a reserved scan Job", func(tx *gorm.DB) (err error) {
+		jobs, err = scanJobs(tx, "WHERE j.name = ? AND j.namespace = ? AND j.uid = ''", name, namespace)
+		return err
+	})
+	return len(jobs) == 1 && jobs[0].Open, err
+}
+
 // scanJobOf reads the recorded Job with a UID.
 func scanJobOf(tx *gorm.DB, uid string) (store.ScanJob, error) {
 	var jobs []store.ScanJob

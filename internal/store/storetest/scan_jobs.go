@@ -67,8 +67,20 @@ var scanJobTests = map[string]func(*testing.T, *fixture){
 		if _, err := f.ScanJob(t.Context(), ""); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("a Job without a UID: %v", err)
 		}
+		awaited := func(namespace, name string) bool {
+			t.Helper()
+			reserved, err := f.ReservedScanJob(t.Context(), namespace, name)
+			must(t, err)
+			return reserved
+		}
+		if !awaited("team", "scan-1") || awaited("elsewhere", "scan-1") || awaited("team", "scan-2") {
+			t.Error("the Job that is reserved is another one")
+		}
 		must(t, f.RecordScanJob(t.Context(), "scan-1", "uid-1"))
 		must(t, f.RecordScanJob(t.Context(), "scan-1", "uid-1"))
+		if awaited("team", "scan-1") {
+			t.Error("a recorded Job is only reserved")
+		}
 		if f.RecordScanJob(t.Context(), "scan-1", "uid-2") == nil {
 			t.Error("a Job is recorded with two UIDs")
 		}
