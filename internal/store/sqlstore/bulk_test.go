@@ -13,40 +13,21 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
+	"github.com/scanner-operator/scanner-operator/internal/store/storetest/fleet"
 	"github.com/scanner-operator/scanner-operator/internal/vex"
 )
 
-// The size of the store of the benchmarks of lists: 200 packages in each image, of which every other one has two findings, so there are
-// two million findings in images.
-const (
-	bulkImages    = 10000
-	bulkBases     = 40
-	bulkBase      = 100 // Packages of each base, which 250 images have.
-	bulkPackages  = 20000
-	bulkCVEs      = 8000
-	bulkWorkloads = 5000
-	bulkChanges   = 50000 // Of one new database.
-	bulkRollouts  = 10000
-	bulkEvents    = 50000
-	// wideCVE is in a package of every base, so in every image.
-	wideCVE = bulkCVEs
-)
+// bulk is the store of the benchmarks of lists: 200 packages in each image, of which every other one has two findings, so there are two million findings in
+// images.
+var bulk = fleet.Fleet{Images: 10000}
 
-func bulkID(n int) string { return fmt.Sprintf("CVE-2026-%05d", n) }
+// number is how databases keep what holds or not.
+var number = map[bool]int{true: 1}
 
-func bulkImage(n int) model.ImageKey {
-	return model.ImageKey{ImageID: fmt.Sprintf("registry.example/team-%d/image-%d@sha256:%064x", n%31, n%977, n), Platform: model.Platform{OS: "linux", Architecture: "amd64"}}
-}
+// filler fills a store past its methods, which would take far longer.
+type filler struct{ fleet.Fleet }
 
-// bulkPackage is the name and the version of a package: each base has another version of the same names.
-func bulkPackage(n int) (name, version string) {
-	if n <= bulkBases*bulkBase {
-		return fmt.Sprintf("base-%d", n%bulkBase), fmt.Sprintf("1.%d", n/bulkBase)
-	}
-	return fmt.Sprintf("app-%d", n%2000), fmt.Sprintf("2.%d", n/2000)
-}
-
-// eachBulk runs a benchmark on each database that is there, with a store of bulkImages images.
+// eachBulk runs a benchmark on each database that is there, with the bulk store.
 func eachBulk(b *testing.B, benchmark func(b *testing.B, s *Store)) {
 	b.Helper()
 	for _, name := range []string{sqldb.TypeSQLite, sqldb.TypePostgres, sqldb.TypeMySQL} {
@@ -62,7 +43,7 @@ func eachBulk(b *testing.B, benchmark func(b *testing.B, s *Store)) {
 				b.Fatal(err)
 			}
 			b.Cleanup(func() { _ = s.Close() })
-			if err := fillBulk(b.Context(), s); err != nil {
+			if err := (filler{bulk}).fill(b.Context(), s); err != nil {
 				b.Fatal(err)
 			}
 			benchmark(b, s)
@@ -70,9 +51,9 @@ func eachBulk(b *testing.B, benchmark func(b *testing.B, s *Store)) {
 	}
 }
 
-// fillBulk writes past the store's methods, which would take far longer.
-func fillBulk(ctx context.Context, s *Store) error {
-	for _, fill := range []func(*txn) error{fillImages, fillLayers, fillPackages, fillVulnerabilities, fillFindings, fillUses, fillHeld, fillCounts, fillHistory} {
+// fill writes what every benchmark needs, and more.
+func (f filler) fill(ctx context.Context, s *Store, more ...func(*txn) error) error {
+	for _, fill := range append([]func(*txn) error{f.images, f.layers, f.packages, f.vulnerabilities, f.findings, f.uses, f.held, f.counts, f.history}, more...) {
 		if err := s.write(ctx, "fill", fill); err != nil {
 			return err
 		}
@@ -94,10 +75,10 @@ func analyze(ctx context.Context, s *Store) error {
 	return nil
 }
 
-func fillImages(tx *txn) error {
+func (f filler) images(tx *txn) error {
 	var values []any
-	for n := range bulkImages {
-		row := newImage(bulkImage(n), store.StateScanned, tx.now, store.Counts{})
+	for n := range f.Images {
+		row := newImage(fleet.Image(n), store.StateScanned, tx.now, store.Counts{})
 		row[13], row[15], row[16] = 0, tx.now, "x" // Known for long, matched, and the digest of an SBOM.
 		values = append(append(values, n+1), row...)
 	}
@@ -107,32 +88,21 @@ func fillImages(tx *txn) error {
 	return tx.Insert("images", append([]string{"id"}, newImageColumns...), values, "")
 }
 
-// fillLayers gives each image the four layers of its base and six of its own.
-func fillLayers(tx *txn) error {
-	for n := range bulkImages {
-		layers := make([]string, 10)
-		for i := range layers {
-			layers[i] = fmt.Sprintf("sha256:%064x", 1000*(n+1)+i)
-			if i < 4 {
-				layers[i] = fmt.Sprintf("sha256:%064x", 10*((n+1)%bulkBases)+i)
-			}
-		}
-		if err := saveLayers(tx, int64(n+1), &model.Catalog{Layers: layers}); err != nil {
+// layers gives each image the four layers of its base and six of its own.
+func (f filler) layers(tx *txn) error {
+	for n := range f.Images {
+		if err := saveLayers(tx, int64(n+1), &model.Catalog{Layers: f.Layers(n)}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func fillPackages(tx *txn) error {
+func (f filler) packages(tx *txn) error {
 	var values []any
-	for n := 1; n <= bulkPackages; n++ {
-		name, version := bulkPackage(n)
-		kind := "deb"
-		if n > bulkBases*bulkBase {
-			kind = "npm"
-		}
-		values = append(values, n, fmt.Sprintf("%064x", n), name, version, kind, "", "pkg:deb/debian/"+name+"@"+version, "debian:12", "", "", []byte("{}"))
+	for n := 1; n <= f.Packages(); n++ {
+		name, version, kind := f.Package(n)
+		values = append(values, n, fleet.Fingerprint(n), name, version, kind, "", fleet.PURL(name, version), fleet.Distro, "", "", []byte("{}"))
 	}
 	err := tx.Insert("packages", []string{
 		"id", "fingerprint", "name", "version", "type", "language", "purl", "distro", "licenses", "cpes", "match_input",
@@ -141,17 +111,17 @@ func fillPackages(tx *txn) error {
 		return err
 	}
 	err = tx.Execute(`INSERT INTO image_packages (image_pk, package_pk, excluded, locations, own)
-		SELECT i.id, (i.id % ?) * ? + k.id, 0, '', '' FROM images i CROSS JOIN packages k WHERE k.id <= ? ORDER BY 1, 2`, bulkBases, bulkBase, bulkBase)
+		SELECT i.id, (i.id % ?) * ? + k.id, 0, '', '' FROM images i CROSS JOIN packages k WHERE k.id <= ? ORDER BY 1, 2`, f.Bases(), fleet.BasePackages, fleet.BasePackages)
 	if err != nil {
 		return err
 	}
-	const rest = bulkPackages - bulkBases*bulkBase
+	first, stride, step, rest := f.Own()
 	return tx.Execute(`INSERT INTO image_packages (image_pk, package_pk, excluded, locations, own)
-		SELECT i.id, ? + (i.id * 97 + k.id * 163) % ?, 0, '', '' FROM images i CROSS JOIN packages k WHERE k.id <= ? ORDER BY 1, 2`,
-		bulkPackages-rest+1, rest, bulkBase)
+		SELECT i.id, ? + (i.id * ? + k.id * ?) % ?, 0, '', '' FROM images i CROSS JOIN packages k WHERE k.id <= ? ORDER BY 1, 2`,
+		first, stride, step, rest, fleet.BasePackages)
 }
 
-func fillVulnerabilities(tx *txn) error {
+func (f filler) vulnerabilities(tx *txn) error {
 	err := tx.Execute(`INSERT INTO generations (number, build_id, schema_version, built, source, engine, previous_build, full_match, state, started_at,
 		current_since, queued, matched, opened, closed, changed, images, opened_critical, new_kev)
 		VALUES (1, 'build', '6', 1, 'official', 'engine', '', 1, ?, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0)`, string(store.ResultSetCurrent))
@@ -160,9 +130,9 @@ func fillVulnerabilities(tx *txn) error {
 	}
 	detail := `{"id": %q, "namespace": "debian:distro:debian:12", "description": "` + strings.Repeat("A long description. ", 50) + `"}`
 	var rows, details, names []any
-	for n := range bulkCVEs + 1 {
-		id := bulkID(n)
-		rows = append(rows, n+1, id, id, "debian:distro:debian:12", int64(model.Severities()[n%5]), 1, n%1000*1000, n%97*1e6, (n%100)/99, `{"risk": 1}`)
+	for n := range f.CVEs() + 1 {
+		id := fleet.CVE(n)
+		rows = append(rows, n+1, id, id, "debian:distro:debian:12", int64(fleet.Severity(n)), 1, n%1000*1000, n%97*1e6, number[fleet.KEV(n)], `{"risk": 1}`)
 		details = append(details, n+1, fmt.Sprintf(detail, id))
 		names = append(names, id, n+1, fmt.Sprintf("GHSA-%04d-aaaa-bbbb", n), n+1)
 	}
@@ -176,36 +146,35 @@ func fillVulnerabilities(tx *txn) error {
 	return tx.Insert("vulnerability_names", []string{"name", "vulnerability_pk"}, names, "")
 }
 
-func fillFindings(tx *txn) error {
+func (f filler) findings(tx *txn) error {
 	var values []any
-	add := func(n, cve, from int, until int64) {
-		values = append(values, n, cve+1, fmt.Sprintf("%032x", cve), from, until, "fixed", n/2%2, `["1.2.3"]`, `[{"type":"exact-direct-match","matcher":"`+strings.Repeat("x", 460)+`"}]`, 1, 1)
+	add := func(n, cve, from int, until int64, fixable bool) {
+		values = append(values, n, cve+1, fmt.Sprintf("%032x", cve), from, until, "fixed", number[fixable], `["1.2.3"]`, `[{"type":"exact-direct-match","matcher":"`+strings.Repeat("x", 460)+`"}]`, 1, 1)
 	}
-	for n := 2; n <= bulkPackages; n += 2 {
-		cve := n * 7919 % bulkCVEs
-		add(n, cve, 1, stillOpen)
-		add(n, (cve+3571)%bulkCVEs, 1, stillOpen)
-		add(n, (cve+1)%bulkCVEs, 0, 1)
-	}
-	for base := range bulkBases {
-		add(base*bulkBase+7, wideCVE, 1, stillOpen)
+	for n := 1; n <= f.Packages(); n++ {
+		for _, finding := range f.FindingsOf(n) {
+			add(n, finding.CVE, 1, stillOpen, finding.Fixable)
+		}
+		if cve, found := f.ClosedFinding(n); found {
+			add(n, cve, 0, 1, n/2%2 == 1)
+		}
 	}
 	return tx.Insert("findings", []string{
 		"package_pk", "vulnerability_pk", "digest", "from_gen", "until_gen", "fix_state", "fixable", "fix_versions", "details", "opened_at", "opened_gen",
 	}, values, "")
 }
 
-func fillHeld(tx *txn) error {
-	ids := make([]int64, bulkPackages)
-	for i := range ids {
-		ids[i] = int64(i) + 1
+func (f filler) held(tx *txn) error {
+	var ids []int64
+	for _, n := range f.Held() {
+		ids = append(ids, int64(n))
 	}
 	return tx.raiseHeld(ids, heldMatched)
 }
 
-// fillCounts counts the findings of all images.
-func fillCounts(tx *txn) error {
-	ids := make([]int64, bulkImages)
+// counts counts the findings of all images.
+func (f filler) counts(tx *txn) error {
+	ids := make([]int64, f.Images)
 	for i := range ids {
 		ids[i] = int64(i) + 1
 	}
@@ -239,13 +208,13 @@ func countsOfImages(tx *gorm.DB, ids []int64) (map[int64]countsRow, error) {
 	return counts, err
 }
 
-func fillUses(tx *txn) error {
+func (f filler) uses(tx *txn) error {
 	var uses, presences []any
-	for n := range bulkImages {
-		namespace, name := fmt.Sprintf("namespace-%d", n%50), fmt.Sprintf("workload-%d", n%bulkWorkloads)
-		uses = append(uses, "scope", n+1, namespace, "Deployment", name, "main")
+	for n := range f.Images {
+		namespace, name := fleet.Namespace(n), f.Workload(n)
+		uses = append(uses, "scope", n+1, namespace, fleet.Kind, name, fleet.Container)
 		for _, times := range [][2]int64{{1, 2}, {3, stillOpen}} {
-			presences = append(presences, n+1, fmt.Sprint(n), "", namespace, "Deployment", name, "main", times[0], times[1])
+			presences = append(presences, n+1, fmt.Sprint(n), "", namespace, fleet.Kind, name, fleet.Container, times[0], times[1])
 		}
 	}
 	if err := tx.Insert("image_uses", []string{"scope", "image_pk", "namespace", "kind", "name", "container"}, uses, ""); err != nil {
@@ -256,29 +225,29 @@ func fillUses(tx *txn) error {
 	}, presences, "")
 }
 
-// fillHistory writes what lists show of containers, changes, rollouts, days and events.
-func fillHistory(tx *txn) error {
+// history writes what lists show of containers, changes, rollouts, days and events.
+func (f filler) history(tx *txn) error {
 	var containers, changes, rollouts, days, events []any
 	states := []string{"Scanned", "Scanned", "Scanned", "Stale", "Pending", "Failed"}
-	for n := range bulkImages {
-		image := bulkImage(n).ImageID
+	for n := range f.Images {
+		image := fleet.Image(n).ImageID
 		state := states[n%len(states)]
 		reason := map[string]string{"Failed": "PullFailed"}[state]
-		containers = append(containers, "scope", fmt.Sprint(n), fmt.Sprintf("namespace-%d", n%50), "Deployment", fmt.Sprintf("workload-%d", n%bulkWorkloads), "main",
+		containers = append(containers, "scope", fmt.Sprint(n), fleet.Namespace(n), fleet.Kind, f.Workload(n), fleet.Container,
 			image, "linux/amd64", image, 3, state, reason, "", 0, 1)
 	}
-	for n := range bulkChanges {
-		changes = append(changes, 1, 1+n%bulkPackages, bulkID(n%bulkCVEs), "debian:distro:debian:12", int64(model.Severities()[n%5]), (n%100)/99, n%3, "severity", "", "")
+	for n := range f.Changes() {
+		changes = append(changes, 1, 1+n%f.Packages(), fleet.CVE(n%f.CVEs()), "debian:distro:debian:12", int64(fleet.Severity(n)), number[fleet.KEV(n)], n%3, "severity", "", "")
 	}
-	for n := range bulkRollouts {
-		rollouts = append(rollouts, n, "", fmt.Sprintf("namespace-%d", n%50), "Deployment", fmt.Sprintf("workload-%d", n%bulkWorkloads), "main",
-			bulkImage(n).ImageID, "linux/amd64", bulkImage(n+1).ImageID, "linux/amd64")
+	for n := range f.Rollouts() {
+		rollouts = append(rollouts, n, "", fleet.Namespace(n), fleet.Kind, f.Workload(n), fleet.Container,
+			fleet.Image(n).ImageID, "linux/amd64", fleet.Image(n+1).ImageID, "linux/amd64")
 	}
 	for day := range store.MaxTrendDays {
-		for namespace := range 51 {
+		for namespace := range fleet.Namespaces + 1 {
 			name := ""
 			if namespace > 0 {
-				name = fmt.Sprintf("namespace-%d", namespace-1)
+				name = fleet.Namespace(namespace - 1)
 			}
 			days = append(days, dayOf(time.Unix(0, 0).AddDate(0, 0, day)), "", name, 200, 200)
 			for range countColumns {
@@ -286,7 +255,7 @@ func fillHistory(tx *txn) error {
 			}
 		}
 	}
-	for n := range bulkEvents {
+	for n := range f.Events() {
 		events = append(events, n+1, n, string(store.EventImageMatched), fmt.Sprintf("registry.example/image-%d", n), "linux/amd64", `{"counts":{"critical":1}}`)
 	}
 	for _, table := range []struct {

@@ -15,12 +15,14 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/storetest/fleet"
 	"github.com/scanner-operator/scanner-operator/internal/vexdecisions"
 )
 
+// bulkDecisions each match a finding of a package of their own: half of what images show is suppressed.
+var bulkDecisions = bulk.Packages() / 2
+
 const (
-	// bulkDecisions each match a finding of a package of their own: half of what images show is suppressed.
-	bulkDecisions = bulkPackages / 2
 	// decidedWithin is how long it may take to apply them, and decidedShare how many times as long lists may take then.
 	decidedWithin = 5 * time.Second
 	decidedShare  = 1.2
@@ -31,10 +33,10 @@ const (
 // bulkDecision is a statement about one vulnerability in one package.
 func bulkDecision(n int) store.Decision {
 	id := 2 * (n + 1)
-	name, version := bulkPackage(id)
+	name, version, _ := bulk.Package(id)
 	d := store.Decision{
 		Object:          store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: fmt.Sprintf("exception-%05d", n)},
-		Vulnerabilities: []string{bulkID(id * 7919 % bulkCVEs)}, Packages: []string{"pkg:deb/debian/" + name + "@" + version},
+		Vulnerabilities: []string{fleet.CVE(id * 7919 % bulk.CVEs())}, Packages: []string{"pkg:deb/debian/" + name + "@" + version},
 		Status: model.DecisionNotAffected, Justification: "vulnerable_code_not_in_execute_path", Comment: "Nothing calls it.", Author: "jane",
 	}
 	if n%10 == 0 {
@@ -61,7 +63,7 @@ func decidedLists(s *Store) []decidedList {
 			return page.Total, err
 		}},
 		{"image-findings", func(ctx context.Context) (int, error) {
-			page, err := s.Findings(ctx, all, store.FindingQuery{Image: bulkImage(77), Sort: store.SortFindingRisk})
+			page, err := s.Findings(ctx, all, store.FindingQuery{Image: fleet.Image(77), Sort: store.SortFindingRisk})
 			return page.Total, err
 		}},
 		{"vulnerabilities-risk", func(ctx context.Context) (int, error) {
@@ -73,7 +75,7 @@ func decidedLists(s *Store) []decidedList {
 			return page.Total, err
 		}},
 		{"affected-everywhere", func(ctx context.Context) (int, error) {
-			page, err := s.Affected(ctx, all, store.AffectedQuery{ID: bulkID(wideCVE)})
+			page, err := s.Affected(ctx, all, store.AffectedQuery{ID: fleet.CVE(bulk.WideCVE())})
 			return page.Total, err
 		}},
 		{"packages-worst", func(ctx context.Context) (int, error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
+	"github.com/scanner-operator/scanner-operator/internal/store/storetest/fleet"
 )
 
 const (
@@ -100,14 +101,14 @@ var sizedTables = []struct {
 	rows   int
 	tables []string
 }{
-	{"image", bulkImages, []string{"images", "image_uses", "image_presences", "container_coverage"}},
-	{"package of an image", bulkImages * 2 * bulkBase, []string{"image_packages"}},
-	{"distinct package", bulkPackages, []string{"packages", "held_packages"}},
-	{"finding of a distinct package", bulkPackages/2*3 + bulkBases, []string{"findings"}},
-	{"vulnerability", bulkCVEs + 1, []string{"vulnerabilities", "vulnerability_details", "vulnerability_names", "found_vulnerabilities"}},
-	{"change by a new database", bulkChanges, []string{"finding_changes"}},
-	{"rollout", bulkRollouts, []string{"rollouts"}},
-	{"event", bulkEvents, []string{"events"}},
+	{"image", bulk.Images, []string{"images", "image_uses", "image_presences", "container_coverage"}},
+	{"package of an image", bulk.Images * 2 * fleet.BasePackages, []string{"image_packages"}},
+	{"distinct package", bulk.Packages(), []string{"packages", "held_packages"}},
+	{"finding of a distinct package", bulk.Packages()/2*3 + bulk.Bases(), []string{"findings"}},
+	{"vulnerability", bulk.CVEs() + 1, []string{"vulnerabilities", "vulnerability_details", "vulnerability_names", "found_vulnerabilities"}},
+	{"change by a new database", bulk.Changes(), []string{"finding_changes"}},
+	{"rollout", bulk.Rollouts(), []string{"rollouts"}},
+	{"event", bulk.Events(), []string{"events"}},
 	{"namespace and day", 51 * store.MaxTrendDays, []string{"daily_sums"}},
 }
 
@@ -164,7 +165,7 @@ func (l *lists) images() {
 	list("namespace", store.ImageQuery{Where: store.Where{Namespace: "namespace-7"}, Sort: store.SortSeverity})
 	list("epss", store.ImageQuery{MinEPSS: 0.99})
 	l.measure("image-presences", func(ctx context.Context) (int, error) {
-		page, err := l.s.Presences(ctx, store.AllNamespaces(), store.PresenceQuery{Image: bulkImage(77)})
+		page, err := l.s.Presences(ctx, store.AllNamespaces(), store.PresenceQuery{Image: fleet.Image(77)})
 		return page.Total, err
 	})
 }
@@ -172,7 +173,7 @@ func (l *lists) images() {
 func (l *lists) findings() {
 	for _, order := range []store.FindingSort{store.SortFindingRisk, store.SortFindingSeverity, store.SortFindingPackage, store.SortFindingEPSS} {
 		l.measure("image-findings-by"+string(order), func(ctx context.Context) (int, error) {
-			page, err := l.s.Findings(ctx, store.AllNamespaces(), store.FindingQuery{Image: bulkImage(77), Sort: order})
+			page, err := l.s.Findings(ctx, store.AllNamespaces(), store.FindingQuery{Image: fleet.Image(77), Sort: order})
 			return page.Total, err
 		})
 	}
@@ -209,15 +210,15 @@ func (l *lists) affected() {
 			return page.Total, err
 		})
 	}
-	list("now", store.AffectedQuery{ID: bulkID(666)})
-	list("namespace", store.AffectedQuery{ID: bulkID(wideCVE), Where: store.Where{Namespace: "namespace-7"}})
-	list("everywhere", store.AffectedQuery{ID: bulkID(wideCVE)})
-	list("everywhere-middle", store.AffectedQuery{ID: bulkID(wideCVE), Page: store.Page{Token: l.behind(5, func(page store.Page) (string, error) {
-		read, err := l.s.Affected(l.b.Context(), store.AllNamespaces(), store.AffectedQuery{ID: bulkID(wideCVE), Page: page})
+	list("now", store.AffectedQuery{ID: fleet.CVE(666)})
+	list("namespace", store.AffectedQuery{ID: fleet.CVE(bulk.WideCVE()), Where: store.Where{Namespace: "namespace-7"}})
+	list("everywhere", store.AffectedQuery{ID: fleet.CVE(bulk.WideCVE())})
+	list("everywhere-middle", store.AffectedQuery{ID: fleet.CVE(bulk.WideCVE()), Page: store.Page{Token: l.behind(5, func(page store.Page) (string, error) {
+		read, err := l.s.Affected(l.b.Context(), store.AllNamespaces(), store.AffectedQuery{ID: fleet.CVE(bulk.WideCVE()), Page: page})
 		return read.NextToken, err
 	})}})
-	list("on-a-day", store.AffectedQuery{ID: bulkID(666), On: time.UnixMicro(1)})
-	list("closed", store.AffectedQuery{ID: bulkID(667), Closed: true})
+	list("on-a-day", store.AffectedQuery{ID: fleet.CVE(666), On: time.UnixMicro(1)})
+	list("closed", store.AffectedQuery{ID: fleet.CVE(667), Closed: true})
 }
 
 func (l *lists) packages() {
@@ -267,7 +268,7 @@ func (l *lists) fixes() {
 	list("updates", store.FixQuery{Kind: store.FixUpdate})
 	list("kev", store.FixQuery{KEV: true})
 	list("namespace", store.FixQuery{Where: store.Where{Namespace: "namespace-7"}})
-	list("image", store.FixQuery{ImageID: bulkImage(77).ImageID})
+	list("image", store.FixQuery{ImageID: fleet.Image(77).ImageID})
 	days := 0
 	policy := store.Policy{Name: "critical", From: model.DueFromFirstSeen, DueIn: model.DueIn{Critical: &days}}
 	if problems, err := l.s.SyncPolicies(l.b.Context(), []store.Policy{policy}); err != nil || len(problems) > 0 {
@@ -315,7 +316,7 @@ func (l *lists) history() {
 		return page.Total, err
 	})
 	l.measure("events", func(ctx context.Context) (int, error) {
-		events, err := l.s.EventsSince(ctx, store.AllNamespaces(), bulkEvents/2, store.DefaultPageSize)
+		events, err := l.s.EventsSince(ctx, store.AllNamespaces(), int64(bulk.Events()/2), store.DefaultPageSize)
 		return len(events), err
 	})
 	l.measure("trends", func(ctx context.Context) (int, error) {

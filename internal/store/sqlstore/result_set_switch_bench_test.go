@@ -49,8 +49,8 @@ func fleetAnswer(n, turn int) model.PackageAnswer {
 	return answer
 }
 
-// fleet opens a store with a fleet that is scanned under result set 1.
-func fleet(b *testing.B) (*Store, string) {
+// scannedFleet opens a store with a fleet that is scanned under result set 1.
+func scannedFleet(b *testing.B) (*Store, string) {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), "fleet.db")
 	s, err := Open(b.Context(), Config{DSN: path})
@@ -119,7 +119,7 @@ func saveFleet(b *testing.B, s *Store, resultSet int64, from, count, turn int) {
 
 // BenchmarkSwitch measures a new database that changes 1 % of the packages of a fleet, or all of them, and every score.
 func BenchmarkSwitch(b *testing.B) {
-	s, path := fleet(b)
+	s, path := scannedFleet(b)
 	turn := 0
 	for _, share := range []int{1, 100} {
 		b.Run(fmt.Sprintf("%d-percent", share), func(b *testing.B) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/storetest/fleet"
 )
 
 // The namespaces of the benchmark, and how many of them are visible.
@@ -27,12 +28,12 @@ func spreadUses(tx *txn) error {
 	}
 	var uses, presences, visible []any
 	add := func(image, namespace int) {
-		name, workload := fmt.Sprintf("namespace-%d", namespace), fmt.Sprintf("workload-%d", image%bulkWorkloads)
+		name, workload := fmt.Sprintf("namespace-%d", namespace), fmt.Sprintf("workload-%d", image%bulk.Workloads())
 		uses = append(uses, "scope", image, name, "Deployment", workload, "main")
 		presences = append(presences, image, fmt.Sprint(image, "/", namespace), "", name, "Deployment", workload, "main", 3, int64(stillOpen))
 		visible = append(visible, name, image, 3)
 	}
-	for n := range bulkImages {
+	for n := range bulk.Images {
 		add(n+1, n%visibleNamespaces)
 	}
 	for n := range everywhereImages {
@@ -120,7 +121,7 @@ func BenchmarkVisible(b *testing.B) {
 			})
 		}
 		besideAll(b, in, "affected-everywhere", func(ctx context.Context, in store.Namespaces) (int, error) {
-			page, err := s.Affected(ctx, in, store.AffectedQuery{ID: bulkID(wideCVE)})
+			page, err := s.Affected(ctx, in, store.AffectedQuery{ID: fleet.CVE(bulk.WideCVE())})
 			return page.Total, err
 		})
 		besideAll(b, in, "workloads-worst", func(ctx context.Context, in store.Namespaces) (int, error) {
