@@ -27,6 +27,20 @@ test("Enter leads to what is typed, also before the search answers", async ({ pa
   await expect(page).toHaveURL(/\/fixes$/);
 });
 
+test("what is typed replaces the text of the search before", async ({ page, open }) => {
+  const operator = await open();
+  await expect(page.getByText("120 images")).toBeVisible();
+  const ids = operator.sums.vulnerabilities.slice(0, 2).map(({ id }) => id);
+  for (const id of ids) {
+    await page.keyboard.press("Control+k");
+    await expect(page.getByRole("combobox", { name: "Search" })).toBeFocused();
+    await page.keyboard.type(id);
+    await expect(page.getByRole("option", { name: id }).first()).toBeEnabled();
+    await page.keyboard.press("Enter");
+    await expect(page.getByRole("heading", { level: 1, name: id })).toBeVisible();
+  }
+});
+
 test("says why a search failed", async ({ page, open }) => {
   await open({ fail: (path) => (path === "/api/v1/search" ? 400 : undefined) });
   await page.getByRole("button", { name: "Search", exact: true }).click();

@@ -71,16 +71,10 @@ type fleetAnswers struct {
 func describedAnswers(f fleet.Fleet) fleetAnswers {
 	kev, _ := f.With(func(finding fleet.Finding) bool { return fleet.KEV(finding.CVE) })
 	affected, rows := f.With(func(finding fleet.Finding) bool { return finding.CVE == f.WideCVE() })
-	want := fleetAnswers{
+	return fleetAnswers{
 		Images: f.Images, Running: f.Images, Namespace: f.Images / fleet.Namespaces, KEV: len(kev), Vulnerabilities: len(f.Found()), Packages: len(f.Held()), Workloads: f.Workloads(),
-		Owners: fleet.Owners + 1, Affected: rows, AffectedImages: len(affected), Changes: f.Changes(), Containers: f.Images, Image: f.Counts(7), Owner: f.Owner(7),
+		Owners: fleet.Owners + 1, Affected: rows, AffectedImages: len(affected), Changes: f.Changes(), Containers: f.Images, Sum: f.All(), Image: f.Counts(7), Owner: f.Owner(7),
 	}
-	for n := range f.Images {
-		counts := f.Counts(n)
-		want.Sum.SeverityCounts = want.Sum.Plus(counts.SeverityCounts)
-		want.Sum.KEV, want.Sum.Fixable = want.Sum.KEV+counts.KEV, want.Sum.Fixable+counts.Fixable
-	}
-	return want
 }
 
 // storedAnswers asks a store.

@@ -27,6 +27,20 @@ func (f Fleet) CountsOf(packages ...int) store.Counts {
 	return counts
 }
 
+// All sums up the findings of all images.
+func (f Fleet) All() store.Counts {
+	var all store.Counts
+	for image := range f.Images {
+		all = Sum(all, f.Counts(image))
+	}
+	return all
+}
+
+// Sum adds counts.
+func Sum(a, b store.Counts) store.Counts {
+	return store.Counts{SeverityCounts: a.Plus(b.SeverityCounts), KEV: a.KEV + b.KEV, Fixable: a.Fixable + b.Fixable}
+}
+
 // Held lists the packages that images hold, each once.
 func (f Fleet) Held() []int {
 	held := map[int]bool{}

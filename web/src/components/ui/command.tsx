@@ -66,6 +66,8 @@ export function Command<Item>({
                 maxLength={props.maxLength}
                 autoComplete="off"
                 spellCheck={false}
+                // What was typed before stays to be read, and the next key replaces it.
+                onFocus={({ currentTarget }) => currentTarget.select()}
                 className="h-12 w-full bg-transparent pr-4 pl-11 text-base text-ink outline-none placeholder:text-muted"
               />
             </div>

@@ -10,9 +10,14 @@ export function Activity() {
   const lines = useActivity();
   return (
     <Panel title="Activity">
-      <ul className="mt-2 min-h-56 text-[13px]">
-        {lines.map((line) => (
-          <li key={activityKey(line)} className="flex h-7 items-center gap-3">
+      <ul className="relative mt-2 min-h-56 text-[13px]">
+        {lines.map((line, index) => (
+          <li
+            key={activityKey(line)}
+            className="absolute inset-x-0 top-0 flex h-7 items-center gap-3 transition-transform duration-200"
+            // Lines glide down when others come: what is about to be clicked does not jump away.
+            style={{ transform: `translateY(${index * 100}%)` }}
+          >
             <Link
               to={line.to}
               title={line.text}

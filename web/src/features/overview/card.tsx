@@ -22,7 +22,7 @@ export function Card({
       <h2 className="flex items-baseline gap-2 text-[13px] text-muted">
         <span className="tabular text-2xl leading-8 font-semibold tracking-tight text-ink">{value}</span>
         <span className="font-medium text-ink">{title}</span>
-        <span className="ml-auto text-right">{note}</span>
+        <span className="tabular ml-auto text-right">{note}</span>
       </h2>
       <div className="mt-2.5">{children}</div>
     </div>

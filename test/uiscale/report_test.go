@@ -1,0 +1,127 @@
+//go:build uiscale
+
+package uiscale
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Bounds of what is measured, in milliseconds. None of them fails a test: they depend on what else the machine does.
+const (
+	frameBound       = 32
+	interactionBound = 100
+)
+
+// shownShift is the least layout shift that is printed with what moved.
+const shownShift = 0.01
+
+// result is what a spec measured on a page. web/e2e-scale/measure.ts writes it.
+type result struct {
+	Page string `json:"page"`
+	// Frames are the times between frames while the page was scrolled, Interactions the times until the next paint, in milliseconds.
+	Frames       []float64 `json:"frames"`
+	Interactions []float64 `json:"interactions"`
+	// Shift is the sum of layout shifts without input, while data arrived. LaterShift is the one of those that came later than half a second after an input.
+	Shift      float64 `json:"shift"`
+	LaterShift float64 `json:"laterShift"`
+	// Requests are the times of answers of the API, in milliseconds. Steps is how many changes the store had meanwhile.
+	Requests []float64 `json:"requests"`
+	Steps    int       `json:"steps"`
+	// Moves are the layout shifts, with the elements that moved.
+	Moves []move `json:"moves"`
+}
+
+type move struct {
+	Value float64  `json:"value"`
+	What  []string `json:"what"`
+}
+
+// percentile of times, "-" when there are none.
+func percentile(times []float64, of int) string {
+	if len(times) == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f", at(times, of))
+}
+
+func at(times []float64, of int) float64 {
+	slices.Sort(times)
+	return times[min(len(times)-1, len(times)*of/100)]
+}
+
+// verdict says whether times are below a bound.
+func verdict(times []float64, bound float64) string {
+	switch {
+	case len(times) == 0:
+		return ""
+	case at(times, 95) < bound:
+		return " met"
+	default:
+		return " **missed**"
+	}
+}
+
+// writeReport prints a table of the results, and writes it to the file that was asked for.
+func writeReport(t *testing.T, path string) {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("no spec measured anything: %v", err)
+	}
+	results := json.NewDecoder(bytes.NewReader(content))
+	var rows strings.Builder
+	var all result
+	var moves []string
+	for {
+		var one result
+		if err := results.Decode(&one); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		row(&rows, one)
+		for _, m := range one.Moves {
+			if m.Value >= shownShift {
+				moves = append(moves, fmt.Sprintf("%.3f on %q: %q", m.Value, one.Page, m.What))
+			}
+		}
+		all.Frames, all.Interactions, all.Requests = append(all.Frames, one.Frames...), append(all.Interactions, one.Interactions...), append(all.Requests, one.Requests...)
+		all.Shift, all.LaterShift, all.Steps = all.Shift+one.Shift, all.LaterShift+one.LaterShift, all.Steps+one.Steps
+	}
+	slices.SortStableFunc(moves, func(a, b string) int { return -cmp.Compare(a, b) })
+	all.Page = "**all**"
+	row(&rows, all)
+	table := fmt.Sprintf(`%d images on PostgreSQL, Chromium, the server and the database on %d processors. Times are in milliseconds.
+
+| Page | Changes meanwhile | Frames while scrolling: p50, p95 (less than %d) | Interactions: number, p95 until the next paint (less than %d) | Layout shift without input, as data arrives (0) | Shift after slow answers | Requests: number, p50, p95 |
+|---|---|---|---|---|---|---|
+%s`, *images, runtime.NumCPU(), frameBound, interactionBound, rows.String())
+	fmt.Println(table)
+	for _, m := range moves {
+		fmt.Println(m)
+	}
+	if *report == "" {
+		return
+	}
+	if err := os.WriteFile(*report, []byte("# The UI with many images\n\n"+table), 0o600); err != nil {
+		t.Error(err)
+	}
+}
+
+func row(out io.Writer, r result) {
+	fmt.Fprintf(out, "| %s | %d | %s, %s%s | %d, %s%s | %.3f%s | %.3f | %d, %s, %s |\n", r.Page, r.Steps,
+		percentile(r.Frames, 50), percentile(r.Frames, 95), verdict(r.Frames, frameBound),
+		len(r.Interactions), percentile(r.Interactions, 95), verdict(r.Interactions, interactionBound),
+		r.Shift, map[bool]string{true: " met", false: " **missed**"}[r.Shift == 0], r.LaterShift,
+		len(r.Requests), percentile(r.Requests, 50), percentile(r.Requests, 95))
+}

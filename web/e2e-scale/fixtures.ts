@@ -1,0 +1,203 @@
+import { appendFileSync } from "node:fs";
+import {
+  test as base,
+  expect,
+  type ConsoleMessage,
+  type Page,
+  type Request,
+  type Response,
+} from "@playwright/test";
+import { interactionTimes, record, take, whileScrolling, type Recorded } from "./measure.ts";
+import { setup, type Counts } from "./setup.ts";
+
+/** How many changes there are while nobody touches a page. */
+const watchedChanges = 8;
+/** How long a page may take to show what changed: the longest lists are refreshed twice a minute. */
+const patience = 90_000;
+/** Pixels of one turn of the wheel. It is less than what is rendered beyond the window, so that no row is passed over. */
+const wheel = 800;
+
+interface Situation {
+  steps: number;
+  /** Images beside those that were seeded. Each has a workload, a package and a vulnerability of its own. */
+  images: number;
+  findings: Counts;
+}
+
+async function ask(method: string, path: string): Promise<Situation> {
+  const response = await fetch(setup.control + path, { method });
+  if (!response.ok) throw new Error(await response.text());
+  return (await response.json()) as Situation;
+}
+
+/** The changes of the store, which last while a test wants them. */
+export const live = {
+  now: () => ask("GET", "/"),
+  start: () => ask("POST", "/start"),
+  stop: () => ask("POST", "/stop"),
+};
+
+/** A page that is measured. */
+export class Measured {
+  readonly page: Page;
+  #frames: number[] = [];
+  #interactions: number[] = [];
+  #requests: number[] = [];
+  #shift = 0;
+  #laterShift = 0;
+  #moves: { value: number; what: string[] }[] = [];
+  #open = new Set<Request>();
+  readonly faults: string[] = [];
+
+  constructor(page: Page) {
+    this.page = page;
+    page.on("request", (request) => {
+      // A WebSocket is no request that ends.
+      this.#open.add(request);
+    });
+    page.on("requestfinished", (request) => this.#open.delete(request));
+    page.on("requestfailed", (request) => {
+      this.#open.delete(request);
+      // The page gives up requests whose answers it needs no more.
+      const reason = request.failure()?.errorText ?? "";
+      if (reason !== "net::ERR_ABORTED") this.faults.push(`${request.url()}: ${reason}`);
+    });
+    page.on("response", (response: Response) => {
+      if (response.status() >= 400) this.faults.push(`${response.url()}: ${response.status()}`);
+    });
+    page.on("pageerror", (error) => this.faults.push(error.message));
+    page.on("console", (message: ConsoleMessage) => {
+      if (message.type() === "error") this.faults.push(message.text());
+    });
+  }
+
+  /** Opens a page of the UI and waits until it has what it asked for. */
+  async open(path: string) {
+    await this.page.goto(setup.url + path);
+    await expect(this.page.getByText("Online")).toBeVisible();
+    await this.settle();
+  }
+
+  /** Waits until the page waits for nothing. */
+  async settle() {
+    await expect(this.page.locator("[aria-busy=true]")).toHaveCount(0);
+    let idle = 0;
+    await expect
+      .poll(() => (idle = this.#open.size === 0 ? idle + 1 : 0), { timeout: patience, intervals: [100] })
+      .toBeGreaterThan(5);
+  }
+
+  #add(recorded: Recorded) {
+    this.#frames.push(...recorded.frames);
+    this.#interactions.push(...interactionTimes(recorded));
+    this.#requests.push(...recorded.requests.map(({ took }) => took));
+    this.#moves.push(...recorded.shifts);
+    const shift = recorded.shifts.reduce((sum, { value }) => sum + value, 0);
+    return { shift, ...recorded };
+  }
+
+  /** Keeps what was recorded of a document before it goes. */
+  async keep() {
+    this.#laterShift += this.#add(await take(this.page)).shift;
+  }
+
+  /** Lets the store change while nobody touches the page, which must ask for news, unless they do not concern it, without moving anything. */
+  async watch({ concerned = true } = {}) {
+    await live.stop();
+    await this.settle();
+    await this.keep();
+    const { steps } = await live.start();
+    const asked: string[] = [];
+    const onRequest = (request: Request) => asked.push(new URL(request.url()).pathname);
+    this.page.on("request", onRequest);
+    await expect
+      .poll(async () => (await live.now()).steps - steps, { timeout: patience, intervals: [200] })
+      .toBeGreaterThanOrEqual(watchedChanges);
+    if (concerned) await expect.poll(() => asked.length, { timeout: patience }).toBeGreaterThan(0);
+    await live.stop();
+    await this.settle();
+    this.page.off("request", onRequest);
+    const { shift, shifts } = this.#add(await take(this.page));
+    this.#shift += shift;
+    expect.soft(shifts, "layout shifts without input while data arrives").toEqual([]);
+  }
+
+  /** Waits until a text is shown, however long the list is. */
+  shows = (text: string) =>
+    expect(this.page.getByText(text, { exact: true }).first()).toBeVisible({ timeout: patience });
+
+  /** Turns the wheel until as many rows were passed, or to the end, and returns the title of each row that was shown. */
+  async scroll(rows = Infinity) {
+    const seen = new Set<string>();
+    await this.page.mouse.move(700, 600);
+    await whileScrolling(this.page, async () => {
+      for (;;) {
+        const { titles, last, count } = await this.page.evaluate(async () => {
+          for (let frames = 0; frames < 2; frames++) await new Promise(requestAnimationFrame);
+          const shown = [...document.querySelectorAll("[role=row][aria-rowindex]")];
+          return {
+            titles: shown.map((row) => row.querySelector("bdi[title]")?.getAttribute("title") ?? ""),
+            last: Number(shown.at(-1)?.getAttribute("aria-rowindex")),
+            count: Number(document.querySelector("[role=table]")?.getAttribute("aria-rowcount")),
+          };
+        });
+        for (const title of titles) seen.add(title);
+        if (last >= Math.min(rows, count)) return;
+        await this.page.mouse.wheel(0, wheel);
+      }
+    });
+    seen.delete("");
+    return seen;
+  }
+
+  /** What the API answers. */
+  async get<Answer>(path: string) {
+    const response = await this.page.request.get(setup.url + path);
+    expect(response.status(), path).toBe(200);
+    return (await response.json()) as Answer;
+  }
+
+  /** The total of a list of the API, which has to be that of the seed. */
+  async total(path: string, want: number) {
+    const { total } = await this.get<{ total: number }>(path);
+    expect.soft(total, path).toBe(want);
+    return total;
+  }
+
+  write(name: string, steps: number) {
+    const result = {
+      page: name,
+      frames: this.#frames,
+      interactions: this.#interactions,
+      shift: this.#shift,
+      laterShift: this.#laterShift,
+      requests: this.#requests,
+      moves: this.#moves,
+      steps,
+    };
+    appendFileSync(setup.results, `${JSON.stringify(result)}\n`);
+  }
+}
+
+/** Every test fails when the page reports an error or a request fails, and adds its measurements under its title. */
+export const test = base.extend<{ measured: Measured }>({
+  measured: async ({ page }, use, { title }) => {
+    const { steps } = await live.stop();
+    await record(page);
+    const session = await page.request.post(`${setup.url}/api/v1/session`, { data: { token: setup.token } });
+    expect(session.status()).toBe(200);
+    const measured = new Measured(page);
+    await use(measured);
+    await live.stop();
+    await measured.keep();
+    measured.write(title, (await live.now()).steps - steps);
+    expect(measured.faults).toEqual([]);
+  },
+});
+
+export const imagePath = (imageId: string) => `/images/${encodeURIComponent(imageId)}`;
+
+/** A number as the UI writes it. */
+export const number = (value: number) => value.toLocaleString("en-US");
+
+export { expect };

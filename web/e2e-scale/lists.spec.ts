@@ -1,0 +1,152 @@
+import { expect, live, number, test } from "./fixtures.ts";
+import { expected, type Counts } from "./setup.ts";
+
+const { wide, narrow } = expected;
+
+const added = (a: Counts, b: Counts): Counts => ({
+  critical: a.critical + b.critical,
+  high: a.high + b.high,
+  medium: a.medium + b.medium,
+  low: a.low + b.low,
+  negligible: a.negligible + b.negligible,
+  unknown: a.unknown + b.unknown,
+  kev: a.kev + b.kev,
+  fixable: a.fixable + b.fixable,
+});
+
+/** Rows that are passed in the lists that are not scrolled to the end. */
+const someRows = 1500;
+
+test("Overview", async ({ page, measured }) => {
+  await measured.open("/");
+  await expect(page.getByRole("heading", { name: "Coverage" })).toBeVisible();
+  const overview = await measured.get<{ counts: typeof expected.findings; images: { scanned: number } }>(
+    "/api/v1/overview",
+  );
+  const { images, findings } = await live.now();
+  expect(overview.images.scanned).toBe(expected.images + images);
+  expect(overview.counts).toEqual(added(expected.findings, findings));
+  await measured.watch();
+});
+
+test("Search", async ({ page, measured }) => {
+  await measured.open("/images");
+  await live.start();
+  for (const [text, heading] of [
+    [narrow.id, narrow.id],
+    [expected.image.workload, "Workloads"],
+  ] as const) {
+    await page.keyboard.press("Control+k");
+    await expect(page.getByRole("combobox", { name: "Search" })).toBeFocused();
+    await page.keyboard.type(text, { delay: 60 });
+    const option = page.getByRole("option", { name: text }).first();
+    await expect(option).toBeEnabled();
+    await page.keyboard.press("Enter");
+    await expect(page.getByRole("heading", { level: 1, name: heading })).toBeVisible();
+  }
+  await page.keyboard.press("Control+k");
+  await page.keyboard.type("live-", { delay: 60 });
+  await expect(page.getByRole("option").first()).toBeVisible();
+  await measured.watch();
+});
+
+test("Fix first", async ({ page, measured }) => {
+  await measured.open("/fixes");
+  const { total } = await measured.get<{ total: number }>("/api/v1/fixes?pageSize=1");
+  await measured.shows(`${number(total)} actions`);
+  await live.start();
+  await measured.scroll(someRows);
+  await page.keyboard.press("Control+Home");
+  const details = page.getByRole("button", { name: /^Details of/ });
+  await details.first().click();
+  await expect(details.first()).toHaveAttribute("aria-expanded", "true");
+  await details.first().click();
+  const namespace = page.getByRole("textbox", { name: "Namespace" });
+  await namespace.fill(expected.namespace);
+  await namespace.press("Enter");
+  const within = await measured.get<{ total: number }>(
+    `/api/v1/fixes?pageSize=1&namespace=${expected.namespace}`,
+  );
+  expect(within.total).toBeLessThan(total);
+  await measured.shows(`${number(within.total)} actions`);
+  await measured.watch();
+});
+
+test("Vulnerabilities", async ({ page, measured }) => {
+  const { images } = await live.now();
+  await measured.open("/vulnerabilities?sort=id");
+  await measured.shows(`${number(expected.vulnerabilities + images)} vulnerabilities`);
+  await measured.total("/api/v1/vulnerabilities?pageSize=1", expected.vulnerabilities + images);
+  await live.start();
+  await measured.scroll(someRows);
+  await page.keyboard.press("Control+Home");
+  await page.getByRole("searchbox", { name: "Search vulnerabilities" }).click();
+  await page.keyboard.type(narrow.id, { delay: 60 });
+  await measured.shows("1 vulnerability");
+  await page.getByRole("button", { name: "Clear filters" }).click();
+  const after = await live.stop();
+  await measured.shows(`${number(expected.vulnerabilities + after.images)} vulnerabilities`);
+  await measured.watch();
+});
+
+test("A vulnerability of all images", async ({ page, measured }) => {
+  await measured.open(`/vulnerabilities/${wide.id}`);
+  await expect(page.getByText(`in ${number(wide.images)} images`)).toBeVisible();
+  await measured.total(`/api/v1/vulnerabilities/${wide.id}/affected?pageSize=1`, wide.findings);
+  await live.start();
+  await measured.scroll(someRows);
+  await page.keyboard.press("Control+Home");
+  for (const tab of ["Closed", "Timeline", "Current"]) await page.getByRole("tab", { name: tab }).click();
+  await measured.watch();
+});
+
+test("A vulnerability of some images", async ({ page, measured }) => {
+  await measured.open(`/vulnerabilities/${narrow.id}`);
+  await expect(
+    page.getByText(`${number(narrow.findings)} findings in ${number(narrow.images)} images`),
+  ).toBeVisible();
+  await measured.watch();
+});
+
+test("Packages", async ({ page, measured }) => {
+  const { images } = await live.now();
+  await measured.open("/packages");
+  await measured.shows(`${number(expected.packages + images)} packages`);
+  await measured.total("/api/v1/packages?pageSize=1", expected.packages + images);
+  await live.start();
+  await measured.scroll(someRows);
+  await page.keyboard.press("Control+Home");
+  await measured.watch();
+});
+
+test("Workloads and owners", async ({ page, measured }) => {
+  const { images } = await live.now();
+  await measured.open("/workloads");
+  await measured.shows(`${number(expected.workloads + images)} workloads`);
+  await measured.total("/api/v1/workloads?pageSize=1", expected.workloads + images);
+  await live.start();
+  await measured.scroll(someRows);
+  await page.keyboard.press("Control+Home");
+  await page
+    .getByRole("button", { name: /^Details of/ })
+    .first()
+    .click();
+  await page.getByRole("tab", { name: "By owner" }).click();
+  const after = await live.stop();
+  const owners = expected.owners + Math.min(1, after.images);
+  await measured.shows(`${number(owners)} rows`);
+  await measured.total("/api/v1/owners?pageSize=1", owners);
+  await measured.watch();
+});
+
+test("Coverage", async ({ page, measured }) => {
+  const { images } = await live.now();
+  await measured.open("/coverage");
+  await measured.total("/api/v1/coverage?pageSize=1", expected.containers + images);
+  await live.start();
+  await measured.scroll(someRows);
+  await page.keyboard.press("Control+Home");
+  const after = await live.stop();
+  await measured.shows(`${number(expected.containers + after.images)} rows`);
+  await measured.watch();
+});

@@ -1,0 +1,11 @@
+import { defineConfig } from "@playwright/test";
+import base from "./playwright.config.ts";
+
+/** Tests with thousands of images in a real server, which test/uiscale starts. One after the other: they measure. */
+export default defineConfig({
+  ...base,
+  testDir: "e2e-scale",
+  fullyParallel: false,
+  workers: 1,
+  timeout: 10 * 60_000,
+});
