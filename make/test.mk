@@ -3,7 +3,7 @@
 # The steps of "make test". Every one can be run by itself. Those with operators that have deadlines run alone, and those in a browser: beside the others,
 # two processors start pods and answer later than the tests permit, and Chromium stands still for seconds. The groups run concurrently: the second one
 # waits more than it computes.
-TEST_STEPS := setup ui e2e scale-sample faults-sample test-ui -- lint verify test-integration -- hostile parity
+TEST_STEPS := setup ui e2e scale-sample faults-sample test-ui ui-scale-sample -- lint verify test-integration -- hostile parity
 # The race detector instruments all but SQLite, which is C code translated to Go and would be 20 times slower.
 RACE       := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
 # The hostile corpus, which "make hostile" runs: without the race detector, since parsers of others race when they panic.
@@ -157,6 +157,27 @@ scale-sample: ## Run the operator with 600 pods on simulated nodes, and with 600
 	$(scale_test) -short -timeout 45m -run '^TestChurn$$' -args -cluster scale-churn >"$$output" 2>&1 & churn=$$!; \
 	$(scale_test) -short -timeout 45m -skip '^TestChurn$$' || status=$$?; \
 	wait "$$churn" || status=$$?; cat "$$output"; exit "$$status"
+
+# Shows the UI in Chromium with a real server and PostgreSQL: $(call ui_scale,flags of the test).
+define ui_scale
+	@if ! command -v npm >/dev/null; then \
+		hack/missing.sh "Node, for the tests of the UI"; \
+	elif [[ -z "$${CHROMIUM:-}" && ! -e /usr/bin/chromium-headless-shell && ! -e /usr/bin/chromium ]]; then \
+		hack/missing.sh "Chromium, for the tests of the UI (hack/setup.sh installs it)"; \
+	elif [[ ! -e /usr/lib/postgresql ]] && ! command -v postgres >/dev/null; then \
+		hack/missing.sh "PostgreSQL, for the tests of the UI with many images (hack/setup.sh installs it)"; \
+	else \
+		mkdir -p dist && $(MAKE) web/dist/index.html && $(GO) test -tags uiscale -count=1 -v -timeout 60m ./test/uiscale -args $(1); \
+	fi
+endef
+
+.PHONY: ui-scale
+ui-scale: ## Show the UI in Chromium with 10,000 images on PostgreSQL while others come and go; print what was measured, and write it to dist/ui-scale.md (15 minutes on two processors).
+	$(call ui_scale,-images 10000 -report '$(CURDIR)/dist/ui-scale.md')
+
+.PHONY: ui-scale-sample
+ui-scale-sample: ## Show the UI in Chromium with 300 images on PostgreSQL (two minutes on two processors).
+	$(call ui_scale,-images 300)
 
 .PHONY: faults
 faults: setup ## Inject every fault at every request, watch event and transaction of the operator, and write the results to dist/faults.md (hours).

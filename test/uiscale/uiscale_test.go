@@ -71,14 +71,11 @@ func TestUI(t *testing.T) {
 	go changes.run(t.Context())
 	control := httptest.NewServer(changes)
 	t.Cleanup(control.Close)
+	results := filepath.Join(t.TempDir(), "results")
 	setup, err := json.Marshal(map[string]any{
-		"url": url, "token": token, "control": control.URL, "results": filepath.Join(t.TempDir(), "results"), "expected": expectedOf(described),
+		"url": url, "token": token, "control": control.URL, "results": results, "watched": watchedChanges(), "expected": expectedOf(described),
 	})
 	if err != nil {
-		t.Fatal(err)
-	}
-	var paths struct{ Results string }
-	if err := json.Unmarshal(setup, &paths); err != nil {
 		t.Fatal(err)
 	}
 	arguments := []string{"test", "--config=playwright.scale.config.ts"}
@@ -94,8 +91,11 @@ func TestUI(t *testing.T) {
 	if err := changes.failure(); err != nil {
 		t.Errorf("change the store meanwhile: %v", err)
 	}
-	writeReport(t, paths.Results)
+	writeReport(t, results)
 }
+
+// watchedChanges is how many changes there are while nobody touches a page.
+func watchedChanges() int { return min(12, max(4, *images/500)) }
 
 // needBrowser returns the program that runs the specs, or skips the test where the UI or its tests were not built.
 func needBrowser(t *testing.T) string {
@@ -182,8 +182,10 @@ type expected struct {
 	NamespaceImages    int           `json:"namespaceImages"`
 	NamespaceWorkloads int           `json:"namespaceWorkloads"`
 	Image              expectedImage `json:"image"`
-	Wide               expectedCVE   `json:"wide"`
-	Narrow             expectedCVE   `json:"narrow"`
+	// Last is the ID of the last image in the order of IDs.
+	Last   string      `json:"last"`
+	Wide   expectedCVE `json:"wide"`
+	Narrow expectedCVE `json:"narrow"`
 }
 
 type expectedImage struct {
@@ -220,6 +222,7 @@ func expectedOf(f fleet.Fleet) expected {
 		Wide: cve(f.WideCVE()), Narrow: cve(narrow(f)),
 	}
 	for n := range f.Images {
+		e.Last = max(e.Last, fleet.Image(n).ImageID)
 		if n%977 == image {
 			e.TextImages++
 		}

@@ -10,8 +10,6 @@ import {
 import { interactionTimes, record, take, whileScrolling, type Recorded } from "./measure.ts";
 import { setup, type Counts } from "./setup.ts";
 
-/** How many changes there are while nobody touches a page. */
-const watchedChanges = 8;
 /** How long a page may take to show what changed: the longest lists are refreshed twice a minute. */
 const patience = 90_000;
 /** Pixels of one turn of the wheel. It is less than what is rendered beyond the window, so that no row is passed over. */
@@ -112,7 +110,7 @@ export class Measured {
     this.page.on("request", onRequest);
     await expect
       .poll(async () => (await live.now()).steps - steps, { timeout: patience, intervals: [200] })
-      .toBeGreaterThanOrEqual(watchedChanges);
+      .toBeGreaterThanOrEqual(setup.watched);
     if (concerned) await expect.poll(() => asked.length, { timeout: patience }).toBeGreaterThan(0);
     await live.stop();
     await this.settle();
@@ -126,8 +124,11 @@ export class Measured {
   shows = (text: string) =>
     expect(this.page.getByText(text, { exact: true }).first()).toBeVisible({ timeout: patience });
 
-  /** Turns the wheel until as many rows were passed, or to the end, and returns the title of each row that was shown. */
-  async scroll(rows = Infinity) {
+  /**
+   * Turns the wheel until a row with a title comes into view, as many rows were passed, or the list ends, and returns the title of each row that was
+   * shown. While rows are added, a list is shorter than its total until it is read again: its end is not where its total says.
+   */
+  async scroll({ rows = Infinity, to = "" } = {}) {
     const seen = new Set<string>();
     await this.page.mouse.move(700, 600);
     await whileScrolling(this.page, async () => {
@@ -142,7 +143,7 @@ export class Measured {
           };
         });
         for (const title of titles) seen.add(title);
-        if (last >= Math.min(rows, count)) return;
+        if ((to !== "" && titles.includes(to)) || last >= Math.min(rows, count)) return;
         await this.page.mouse.wheel(0, wheel);
       }
     });

@@ -1,9 +1,9 @@
 import { expect, imagePath, live, number, test } from "./fixtures.ts";
-import { expected } from "./setup.ts";
+import { expected, type Counts } from "./setup.ts";
 
-const { image, findings } = expected;
+const { image } = expected;
 
-const sum = ({ critical, high, medium, low, negligible, unknown }: typeof findings) =>
+const sum = ({ critical, high, medium, low, negligible, unknown }: Counts) =>
   critical + high + medium + low + negligible + unknown;
 
 test("Images", async ({ page, measured }) => {
@@ -17,7 +17,7 @@ test("Images", async ({ page, measured }) => {
 
   // Every seeded row comes into view, though others appear and go above them.
   await live.start();
-  const seen = await measured.scroll();
+  const seen = await measured.scroll({ to: expected.last });
   const seeded = [...seen].filter((id) => id.includes("/team-"));
   expect(seeded).toHaveLength(expected.images);
   expect(seeded).toContain(image.id);
@@ -87,7 +87,7 @@ test("An image", async ({ page, measured }) => {
   await expect(page.getByRole("region", { name: "Findings by severity" })).toContainText(String(total));
   await measured.shows(`${number(total)} findings`);
   const path = `/api/v1/images/${encodeURIComponent(image.id)}`;
-  const { counts } = await measured.get<{ counts: typeof image.counts }>(path);
+  const { counts } = await measured.get<{ counts: Counts }>(path);
   expect(counts).toEqual(image.counts);
   await measured.total(`${path}/findings?pageSize=1`, total);
   await live.start();

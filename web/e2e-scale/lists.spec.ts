@@ -55,7 +55,7 @@ test("Fix first", async ({ page, measured }) => {
   const { total } = await measured.get<{ total: number }>("/api/v1/fixes?pageSize=1");
   await measured.shows(`${number(total)} actions`);
   await live.start();
-  await measured.scroll(someRows);
+  await measured.scroll({ rows: someRows });
   await page.keyboard.press("Control+Home");
   const details = page.getByRole("button", { name: /^Details of/ });
   await details.first().click();
@@ -78,7 +78,7 @@ test("Vulnerabilities", async ({ page, measured }) => {
   await measured.shows(`${number(expected.vulnerabilities + images)} vulnerabilities`);
   await measured.total("/api/v1/vulnerabilities?pageSize=1", expected.vulnerabilities + images);
   await live.start();
-  await measured.scroll(someRows);
+  await measured.scroll({ rows: someRows });
   await page.keyboard.press("Control+Home");
   await page.getByRole("searchbox", { name: "Search vulnerabilities" }).click();
   await page.keyboard.type(narrow.id, { delay: 60 });
@@ -94,7 +94,7 @@ test("A vulnerability of all images", async ({ page, measured }) => {
   await expect(page.getByText(`in ${number(wide.images)} images`)).toBeVisible();
   await measured.total(`/api/v1/vulnerabilities/${wide.id}/affected?pageSize=1`, wide.findings);
   await live.start();
-  await measured.scroll(someRows);
+  await measured.scroll({ rows: someRows });
   await page.keyboard.press("Control+Home");
   for (const tab of ["Closed", "Timeline", "Current"]) await page.getByRole("tab", { name: tab }).click();
   await measured.watch();
@@ -114,7 +114,7 @@ test("Packages", async ({ page, measured }) => {
   await measured.shows(`${number(expected.packages + images)} packages`);
   await measured.total("/api/v1/packages?pageSize=1", expected.packages + images);
   await live.start();
-  await measured.scroll(someRows);
+  await measured.scroll({ rows: someRows });
   await page.keyboard.press("Control+Home");
   await measured.watch();
 });
@@ -125,7 +125,7 @@ test("Workloads and owners", async ({ page, measured }) => {
   await measured.shows(`${number(expected.workloads + images)} workloads`);
   await measured.total("/api/v1/workloads?pageSize=1", expected.workloads + images);
   await live.start();
-  await measured.scroll(someRows);
+  await measured.scroll({ rows: someRows });
   await page.keyboard.press("Control+Home");
   await page
     .getByRole("button", { name: /^Details of/ })
@@ -144,7 +144,7 @@ test("Coverage", async ({ page, measured }) => {
   await measured.open("/coverage");
   await measured.total("/api/v1/coverage?pageSize=1", expected.containers + images);
   await live.start();
-  await measured.scroll(someRows);
+  await measured.scroll({ rows: someRows });
   await page.keyboard.press("Control+Home");
   const after = await live.stop();
   await measured.shows(`${number(expected.containers + after.images)} rows`);

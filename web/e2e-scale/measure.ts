@@ -43,33 +43,32 @@ export async function record(page: Page) {
     const empty = (): Recorded => ({ frames: [], interactions: {}, count: 0, shifts: [], requests: [] });
     const recorder: Recorder = { recorded: empty(), scrolling: false, before: 0 };
     window.recorder = recorder;
-    const observe = <Entry extends PerformanceEntry>(
-      type: string,
-      options: object,
-      add: (entry: Entry) => void,
-    ) => {
-      new PerformanceObserver((list) => (list.getEntries() as Entry[]).forEach(add)).observe({
+    const observe = (type: string, options: object, add: (entry: PerformanceEntry) => void) => {
+      new PerformanceObserver((list) => list.getEntries().forEach(add)).observe({
         type,
         buffered: true,
         ...options,
       });
     };
-    observe<ShiftEntry>("layout-shift", {}, (entry) => {
-      if (entry.hadRecentInput) return;
-      const what = (entry.sources ?? []).map(({ node, previousRect: from, currentRect: to }) => {
+    observe("layout-shift", {}, (entry) => {
+      const { value, hadRecentInput, sources } = entry as ShiftEntry;
+      if (hadRecentInput) return;
+      const what = (sources ?? []).map(({ node, previousRect: from, currentRect: to }) => {
         const name = node instanceof Element ? node.outerHTML.slice(0, 160) : (node?.textContent ?? "");
         return `${from.x},${from.y} to ${to.x},${to.y}: ${name}`;
       });
-      recorder.recorded.shifts.push({ value: entry.value, at: entry.startTime, what });
+      recorder.recorded.shifts.push({ value, at: entry.startTime, what });
     });
-    observe<InteractionEntry>("event", { durationThreshold: 16 }, ({ interactionId, duration }) => {
+    observe("event", { durationThreshold: 16 }, (entry) => {
+      const { interactionId, duration } = entry as InteractionEntry;
       const { interactions } = recorder.recorded;
       if (interactionId > 0) {
         interactions[interactionId] = Math.max(interactions[interactionId] ?? 0, duration);
       }
     });
     performance.setResourceTimingBufferSize(100_000);
-    observe<PerformanceResourceTiming>("resource", {}, ({ name, requestStart, responseEnd }) => {
+    observe("resource", {}, (entry) => {
+      const { name, requestStart, responseEnd } = entry as PerformanceResourceTiming;
       const { pathname } = new URL(name);
       if (!pathname.startsWith("/api/") || requestStart === 0) return;
       recorder.recorded.requests.push({ path: pathname, took: responseEnd - requestStart });

@@ -25,6 +25,8 @@ interface Setup {
   control: string;
   /** The file to which measurements are appended. */
   results: string;
+  /** How many changes there are while nobody touches a page. */
+  watched: number;
   /** What follows from the description of the images, without any database. */
   expected: {
     images: number;
@@ -49,6 +51,8 @@ interface Setup {
       owner: string;
       cve: string;
     };
+    /** The ID of the last image in the order of IDs. */
+    last: string;
     wide: Vulnerability;
     narrow: Vulnerability;
   };
