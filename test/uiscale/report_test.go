@@ -37,6 +37,8 @@ type result struct {
 	// Requests are the times of answers of the API, in milliseconds. Steps is how many changes the store had meanwhile.
 	Requests []float64 `json:"requests"`
 	Steps    int       `json:"steps"`
+	// Kinds counts the requests by path.
+	Kinds map[string]int `json:"kinds"`
 	// Moves are the layout shifts, with the elements that moved.
 	Moves []move `json:"moves"`
 }
@@ -81,7 +83,7 @@ func writeReport(t *testing.T, path string) {
 	results := json.NewDecoder(bytes.NewReader(content))
 	var rows strings.Builder
 	var all result
-	var moves []string
+	var moves, requests []string
 	for {
 		var one result
 		if err := results.Decode(&one); errors.Is(err, io.EOF) {
@@ -90,6 +92,7 @@ func writeReport(t *testing.T, path string) {
 			t.Fatal(err)
 		}
 		row(&rows, one)
+		requests = append(requests, fmt.Sprintf("requests of %q: %v", one.Page, one.Kinds))
 		for _, m := range one.Moves {
 			if m.Value >= shownShift {
 				moves = append(moves, fmt.Sprintf("%.3f on %q: %q", m.Value, one.Page, m.What))
@@ -107,7 +110,7 @@ func writeReport(t *testing.T, path string) {
 |---|---|---|---|---|---|---|
 %s`, *images, runtime.NumCPU(), frameBound, interactionBound, rows.String())
 	fmt.Println(table)
-	for _, m := range moves {
+	for _, m := range slices.Concat(requests, moves) {
 		fmt.Println(m)
 	}
 	if *report == "" {

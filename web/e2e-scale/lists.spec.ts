@@ -1,4 +1,4 @@
-import { expect, live, number, test } from "./fixtures.ts";
+import { expect, live, number, someRows, test } from "./fixtures.ts";
 import { expected, type Counts } from "./setup.ts";
 
 const { wide, narrow } = expected;
@@ -13,9 +13,6 @@ const added = (a: Counts, b: Counts): Counts => ({
   kev: a.kev + b.kev,
   fixable: a.fixable + b.fixable,
 });
-
-/** Rows that are passed in the lists that are not scrolled to the end. */
-const someRows = 1500;
 
 test("Overview", async ({ page, measured }) => {
   await measured.open("/");

@@ -51,8 +51,6 @@ interface Setup {
       owner: string;
       cve: string;
     };
-    /** The ID of the last image in the order of IDs. */
-    last: string;
     wide: Vulnerability;
     narrow: Vulnerability;
   };
