@@ -31,7 +31,7 @@ test("Search", async ({ page, measured }) => {
   await live.start();
   for (const [text, heading] of [
     [narrow.id, narrow.id],
-    [expected.image.workload, "Workloads"],
+    [expected.image.workload, /^(Workloads|Coverage)$/],
   ] as const) {
     await page.keyboard.press("Control+k");
     await expect(page.getByRole("combobox", { name: "Search" })).toBeFocused();

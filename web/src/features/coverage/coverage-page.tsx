@@ -152,7 +152,7 @@ function Headline({ summary }: { summary: CoverageSummary }) {
         <span className="tabular text-4xl leading-10 font-semibold tracking-tight">
           {wanted === 0 ? "–" : formatRatio(summary.ratio)}
         </span>
-        <span className="text-sm">
+        <span className="tabular text-sm">
           {wanted === 0
             ? "There are no containers to scan."
             : `${formatNumber(covered)} of ${plural(wanted, "container")} ${covered === 1 ? "has" : "have"} a result`}
