@@ -75,6 +75,8 @@ export class Measured {
   /** Opens a page of the UI and waits until it has what it asked for. */
   async open(path: string) {
     await this.page.goto(setup.url + path);
+    // Chromium draws no frames of a page that it takes for one in the background.
+    await this.page.bringToFront();
     await expect(this.page.getByText("Online")).toBeVisible();
     await this.settle();
   }
