@@ -1,3 +1,4 @@
+import { useEffect } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { listOwners } from "@/gen/workloads/workloads";
 
@@ -13,5 +14,27 @@ export function useHasOwners(): boolean {
     staleTime: refreshAfter,
     retry: false,
   });
-  return data ?? false;
+  useEffect(() => {
+    if (data !== undefined) remember(data);
+  }, [data]);
+  return data ?? remembered();
+}
+
+const storageKey = "scanner-operator.owners";
+
+/** What was known last: lists do not move when it is known again. */
+function remembered(): boolean {
+  try {
+    return localStorage.getItem(storageKey) === "true";
+  } catch {
+    return false; // Storage may be disabled.
+  }
+}
+
+function remember(hasOwners: boolean): void {
+  try {
+    localStorage.setItem(storageKey, String(hasOwners));
+  } catch {
+    // It is asked for again.
+  }
 }

@@ -9,7 +9,8 @@ import type { Counts, ImageState, Overview as Data, Severity } from "@/gen/model
 import { useListPolicies } from "@/gen/policies/policies";
 import { formatCompact, formatNumber } from "@/lib/format";
 import { severities, severityBar, totalFindings } from "@/lib/severity";
-import { Card, CardSkeleton, FilterButton } from "@/features/overview/card";
+import { Skeleton } from "@/components/ui/skeleton";
+import { box, Card, FilterButton } from "@/features/overview/card";
 
 interface Props {
   filters: Filters;
@@ -140,8 +141,27 @@ function SummarySkeleton() {
   return (
     <div role="status" className="mb-5 grid gap-3 md:grid-cols-2 xl:grid-cols-[1fr_1.35fr]">
       <span className="sr-only">Loading the sums of images and findings</span>
-      <CardSkeleton />
-      <CardSkeleton />
+      <LegendSkeleton />
+      <LegendSkeleton />
+    </div>
+  );
+}
+
+/** As tall as a card with one line of legend: the list below does not move when the sums arrive. */
+function LegendSkeleton() {
+  return (
+    <div className={box}>
+      <div aria-hidden className="relative flex items-baseline gap-2 text-[13px]">
+        <span className="text-2xl leading-8">&nbsp;</span>
+        <span className="font-medium">&nbsp;</span>
+        <Skeleton className="absolute top-1 left-0 h-6 w-24" />
+      </div>
+      <div className="mt-2.5">
+        <Skeleton className="h-2 w-full" />
+        <div className="mt-2 flex h-7 items-center">
+          <Skeleton className="h-4 w-3/4" />
+        </div>
+      </div>
     </div>
   );
 }
