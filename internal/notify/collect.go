@@ -38,7 +38,7 @@ func (e *Engine) collect(ctx context.Context) (more bool, err error) {
 	rules := maps.Clone(e.rules)
 	e.mu.Unlock()
 	if len(rules) == 0 {
-		return false, nil
+		return false, e.noteUnread(ctx, nil, false)
 	}
 	cursors, err := e.Store.NotificationCursors(ctx)
 	if err != nil {
@@ -122,14 +122,16 @@ func (e *Engine) advance(ctx context.Context, from int64, cursors []store.Notifi
 	}
 	to := events[len(events)-1].Sequence
 	cursors, batches, failed := e.newBatches(ctx, cursors, rules)
+	if len(batches) == 0 {
+		return false, failed
+	}
+	var unreadable []error
 	for i := range events {
 		if err := e.addEvent(ctx, batches, &events[i]); err != nil {
-			unreadable, is := errors.AsType[*unreadableError](err)
-			if !is {
+			if _, is := errors.AsType[*unreadableError](err); !is {
 				return false, err
 			}
-			e.Log.Error(unreadable, "An event cannot be read; notification rules continue behind it")
-			e.Observer.Skipped(1)
+			unreadable = append(unreadable, err)
 		}
 	}
 	var without []string
@@ -143,6 +145,10 @@ func (e *Engine) advance(ctx context.Context, from int64, cursors []store.Notifi
 	}
 	if err := e.Store.SkipNotifications(ctx, without, from, to); err != nil {
 		return false, errors.Join(failed, err)
+	}
+	for _, err := range unreadable {
+		e.Log.Error(err, "An event cannot be read; notification rules continue behind it")
+		e.Observer.Skipped(1)
 	}
 	e.nudge()
 	return len(events) == eventPage, failed
@@ -242,10 +248,10 @@ func addDecision(batches []*batch, event *store.Event) error {
 			says = "expires on " + data.ExpiresAt.UTC().Format("2006-01-02 15:04 UTC")
 		}
 	case store.EventDecisionChanged:
-		if data.Action != store.DecisionRemoved || data.Object == nil || !strings.HasSuffix(data.Object.Kind, "VulnerabilityException") {
+		if data.Action != store.DecisionRemoved || data.Object != nil && !strings.HasSuffix(data.Object.Kind, "VulnerabilityException") {
 			return nil
 		}
-		kind, says, then = ExceptionRemoved, "was deleted or cannot be applied any more", "do not match it any more"
+		kind, says, then, others = ExceptionRemoved, "was deleted or cannot be applied any more", "do not match it any more", "were deleted or cannot be applied any more"
 	default:
 	}
 	namespace, text := "", fmt.Sprintf("%d further exceptions %s", data.Omitted, others)

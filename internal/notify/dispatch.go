@@ -98,7 +98,7 @@ func (e *Engine) next(queues []store.NotificationQueue, now time.Time) int {
 // failed reports whether the last attempt at the sink of a queue failed.
 func (e *Engine) failed(q *store.NotificationQueue) bool {
 	l := e.lanes[laneName{q.Rule, q.Sink}]
-	return l != nil && l.problem != ""
+	return l != nil && l.failures > 0
 }
 
 // occupied is the number of messages that are being sent.
@@ -162,7 +162,7 @@ func (e *Engine) send(ctx context.Context, rule *Rule, sink *Sink, l *lane) {
 	l.problem = ""
 	if problem != nil {
 		l.problem = problemText(problem)
-		e.Log.Info("Notification was not delivered", "rule", rule.String(), "sink", sink.Name, "result", result, "problem", l.problem)
+		e.Log.Info("Notification was not delivered to everybody", "rule", rule.String(), "sink", sink.Name, "result", result, "problem", l.problem)
 	}
 	if result == Failed {
 		l.retryLater(e.Clock.Now())
@@ -236,19 +236,19 @@ func (l *lane) retryLater(now time.Time) {
 }
 
 // end ends a message. If that fails, it is tried again before anything else is sent to the sink, and the message is not sent again.
-func (e *Engine) end(ctx context.Context, l *lane, message *store.NotificationMessage, delivered time.Time) error {
-	l.unended = &ending{message, delivered}
-	err := e.Store.EndNotification(ctx, message, delivered)
-	if err == nil {
-		l.unended = nil
+func (e *Engine) end(ctx context.Context, l *lane, how ending) (problem error, result string, err error) {
+	l.unended = &how
+	if err := e.Store.EndNotification(ctx, how.message, how.delivered); err != nil {
+		return nil, "", err
 	}
-	return err
+	l.unended = nil
+	return how.problem, how.result, nil
 }
 
 // attempt sends one message. problem says why the sink did not accept it, or not for everybody; result is "" if nothing was sent.
 func (e *Engine) attempt(ctx context.Context, rule *Rule, sink *Sink, l *lane) (problem error, result string, err error) {
 	if unended := l.unended; unended != nil {
-		return nil, "", e.end(ctx, l, unended.message, unended.delivered)
+		return e.end(ctx, l, *unended)
 	}
 	message, err := e.Store.SealNotification(ctx, rule.UID, sink.Name, e.Clock.Now(), func(content []byte) ([]byte, error) { return e.revise(ctx, rule, content) })
 	if err != nil || message == nil {
@@ -257,13 +257,13 @@ func (e *Engine) attempt(ctx context.Context, rule *Rule, sink *Sink, l *lane) (
 	content, err := decode(message.Content)
 	if err != nil {
 		// No later attempt could read it.
-		return err, Dropped, e.end(ctx, l, message, time.Time{})
+		return e.end(ctx, l, ending{message: message, problem: err, result: Dropped})
 	}
 	timeout := sendTimeout
 	if content.Report != nil {
 		if rule.Report == nil {
 			// The rule has no reports any more.
-			return nil, "", e.end(ctx, l, message, time.Time{})
+			return e.end(ctx, l, ending{message: message})
 		}
 		content.Report.Scope = *rule.Report
 		timeout += reportTimeout
@@ -272,24 +272,23 @@ func (e *Engine) attempt(ctx context.Context, rule *Rule, sink *Sink, l *lane) (
 	defer cancel()
 	problem = e.Sender.Send(limited, sink, message.Key, content.forReceivers())
 	now := e.Clock.Now()
-	// The first message that a sink does not accept has kept when it was tried first, also if another process did so.
-	if l.failing.IsZero() || message.SealedAt.Before(l.failing) {
-		l.failing = message.SealedAt
+	if l.failing.IsZero() {
+		l.failing = now
 	}
 	partial, isPartial := errors.AsType[*PartialError](problem)
 	switch {
 	case problem == nil:
 		l.failing = time.Time{}
-		return nil, Delivered, e.end(ctx, l, message, now)
+		return e.end(ctx, l, ending{message: message, delivered: now, result: Delivered})
 	case isPartial:
 		l.failing = time.Time{}
-		return partial, Delivered, e.end(ctx, l, message, now)
+		return e.end(ctx, l, ending{message: message, delivered: now, problem: partial, result: Delivered})
 	case errors.Is(problem, ErrRefused):
 		l.failing = time.Time{}
-		return problem, Dropped, e.end(ctx, l, message, time.Time{})
-	// Of messages that waited for a leader, or while their rule was not valid, the first attempt is not the last.
+		return e.end(ctx, l, ending{message: message, problem: problem, result: Dropped})
+	// Of messages that waited for a leader, or while their rule was not valid, the first attempt here is not the last.
 	case now.Sub(message.ReadyAt) >= giveUp && now.Sub(l.failing) >= giveUp:
-		return problem, Dropped, e.end(ctx, l, message, time.Time{})
+		return e.end(ctx, l, ending{message: message, problem: problem, result: Dropped})
 	default:
 		return problem, Failed, nil
 	}

@@ -114,14 +114,16 @@ type lane struct {
 	problem  string
 	// unended is a message that was sent and has not been ended, because the store failed. The goroutine that sends uses it.
 	unended *ending
-	// failing is since when the sink accepts nothing, zero if it does or was not tried. The goroutine that sends uses it.
+	// failing is since when the sink accepts nothing from this process, zero if it does or was not tried. The goroutine that sends uses it.
 	failing time.Time
 }
 
-// ending is how a message ends: delivered at a time, or dropped if that is zero.
+// ending is how a message ends: delivered at a time, or dropped if that is zero; and what attempt returns then.
 type ending struct {
 	message   *store.NotificationMessage
 	delivered time.Time
+	problem   error
+	result    string
 }
 
 // NewEngine returns an engine without rules.
@@ -148,11 +150,14 @@ func (e *Engine) SetRules(ctx context.Context, rules []*Rule, known []store.Noti
 		}
 	}
 	maps.DeleteFunc(e.failures, func(rule, _ string) bool { return e.rules[rule] == nil })
-	for name := range e.lanes {
-		if e.rules[name.rule] == nil && !e.lanes[name].busy {
-			delete(e.lanes, name)
+	// Those of rules that are not in effect stay: they may be about a message that was sent.
+	existing := map[laneName]bool{}
+	for i := range known {
+		for _, sink := range known[i].Sinks {
+			existing[laneName{known[i].UID, sink}] = true
 		}
 	}
+	maps.DeleteFunc(e.lanes, func(name laneName, l *lane) bool { return !existing[name] && !l.busy })
 	e.nudge()
 	return nil
 }

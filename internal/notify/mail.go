@@ -15,6 +15,7 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/scanner-operator/scanner-operator/internal/outbound"
@@ -98,7 +99,7 @@ func (r *Receivers) sendMail(ctx context.Context, sink *Sink, key string, messag
 		return fmt.Errorf("the mail server cannot be used: %w", mailError(errors.Join(limited.Err(), err)))
 	}
 	defer client.Close() //nolint:errcheck // Quit ends it in order.
-	rejected, err := transmit(client, from.Address, sink.To, r.letter(from, sink.To, key, message, attached))
+	rejected, err := r.transmit(client, from.Address, sink.To, r.letter(from, sink.To, key, message, attached))
 	if err != nil {
 		return fmt.Errorf("the mail server does not accept the message: %w", mailError(errors.Join(limited.Err(), err)))
 	}
@@ -166,17 +167,19 @@ type rejection struct {
 	code int
 }
 
-// transmit sends a letter to those recipients that the server accepts. It fails if it accepts none: with the answer that may be another one later, if there is
-// one.
-func transmit(client *smtp.Client, from string, to []string, letter []byte) ([]rejection, error) {
+// transmit sends a letter to those recipients that the server accepts. It fails if it accepts none, or may accept more later: with the answer that may be another
+// one then, if there is one.
+func (r *Receivers) transmit(client *smtp.Client, from string, to []string, letter []byte) ([]rejection, error) {
 	if err := client.Mail(from); err != nil {
 		return nil, err
 	}
 	var rejected []rejection
-	var none error
+	var failure error
+	later := false
 	for _, one := range to {
 		err := client.Rcpt(one)
 		if err == nil {
+			r.late.accepted(one)
 			continue
 		}
 		answered, isAnswer := errors.AsType[*textproto.Error](err)
@@ -184,12 +187,14 @@ func transmit(client *smtp.Client, from string, to []string, letter []byte) ([]r
 			return nil, err
 		}
 		rejected = append(rejected, rejection{one, answered.Code})
-		if none == nil || answered.Code < 500 {
-			none = err
+		waits := answered.Code < 500 && r.late.waits(one, r.Clock.Now())
+		if failure == nil || answered.Code < 550 {
+			failure = err
 		}
+		later = later || waits
 	}
-	if len(rejected) == len(to) {
-		return nil, none
+	if later || len(rejected) == len(to) {
+		return nil, failure
 	}
 	writer, err := client.Data()
 	if err != nil {
@@ -199,6 +204,40 @@ func transmit(client *smtp.Client, from string, to []string, letter []byte) ([]r
 		return nil, err
 	}
 	return rejected, writer.Close()
+}
+
+const (
+	// lateFor is how long messages wait for a recipient whom the mail server does not accept for now: greylisting takes minutes, a full mailbox may last.
+	lateFor = time.Hour
+	// maxLate bounds the recipients that are remembered. Beyond it, all are forgotten, and waited for again.
+	maxLate = 10_000
+)
+
+// lateRecipients are the recipients whom a mail server does not accept for now, with the time since when. The zero value is ready.
+type lateRecipients struct {
+	mu    sync.Mutex
+	since map[string]time.Time
+}
+
+func (l *lateRecipients) accepted(to string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.since, to)
+}
+
+// waits reports whether messages still wait for a recipient who is not accepted now.
+func (l *lateRecipients) waits(to string, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.since == nil || len(l.since) >= maxLate {
+		l.since = map[string]time.Time{}
+	}
+	since, known := l.since[to]
+	if !known {
+		l.since[to] = now
+		return true
+	}
+	return now.Sub(since) < lateFor
 }
 
 // mailError is what an error says without the text of the server, which could repeat secrets. Codes from 550 on say that the message is never accepted.

@@ -9,11 +9,13 @@ import (
 	"net/mail"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/emersion/go-smtp"
 	"github.com/google/go-cmp/cmp"
 	"github.com/onsi/gomega"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/notify/notifytest"
@@ -94,25 +96,41 @@ func TestMailProblems(t *testing.T) {
 	}
 }
 
-// Recipients that the mail server accepts get the message if it rejects others.
+// Recipients that the mail server accepts get the message if it rejects others for good, or for long.
 func TestRejectedRecipients(t *testing.T) {
 	gone, full := &smtp.SMTPError{Code: 550, Message: "s3cret"}, &smtp.SMTPError{Code: 452, Message: "s3cret"}
 	for name, c := range map[string]struct {
-		reject  map[string]error
+		reject map[string]error
+		// later: the message waits for an hour.
+		later   bool
 		got     []string
 		refused bool
 		want    string
 	}{
-		"one is gone":          {map[string]error{"a@example.com": gone}, []string{"b@example.com", "c@example.com"}, false, "rejects 1 of 3 recipients, the first one, a@example.com, with code 550"},
-		"one is full":          {map[string]error{"c@example.com": full}, []string{"a@example.com", "b@example.com"}, false, "rejects 1 of 3 recipients, the first one, c@example.com, with code 452"},
-		"all are gone":         {map[string]error{"a@example.com": gone, "b@example.com": gone, "c@example.com": gone}, nil, true, "code 550"},
-		"all are gone or full": {map[string]error{"a@example.com": gone, "b@example.com": full, "c@example.com": gone}, nil, false, "code 452"},
+		"one is gone":           {map[string]error{"a@example.com": gone}, false, []string{"b@example.com", "c@example.com"}, false, "rejects 1 of 3 recipients, the first one, a@example.com, with code 550"},
+		"one is full":           {map[string]error{"c@example.com": full}, true, []string{"a@example.com", "b@example.com"}, false, "rejects 1 of 3 recipients, the first one, c@example.com, with code 452"},
+		"one is gone, one full": {map[string]error{"a@example.com": gone, "b@example.com": full}, true, []string{"c@example.com"}, false, "rejects 2 of 3 recipients, the first one, a@example.com, with code 550"},
+		"all are gone":          {map[string]error{"a@example.com": gone, "b@example.com": gone, "c@example.com": gone}, false, nil, true, "code 550"},
+		"all are gone or full":  {map[string]error{"a@example.com": gone, "b@example.com": full, "c@example.com": gone}, true, nil, false, "code 452"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			box := &notifytest.Mailbox{Reject: c.reject}
 			address, ca := notifytest.Serve(t, box, false)
 			r := receivers(t, map[string]string{"host": address, "from": "scanner@example.com", "username": "scanner", "password": "s3cret", "ca.crt": ca})
-			err := r.Send(t.Context(), &Sink{Type: Email, Credential: "c", To: []string{"a@example.com", "b@example.com", "c@example.com"}}, "k", example())
+			now := clocktesting.NewFakeClock(noon)
+			r.Clock = now
+			send := func() error {
+				return r.Send(t.Context(), &Sink{Type: Email, Credential: "c", To: []string{"a@example.com", "b@example.com", "c@example.com"}}, "k", example())
+			}
+			if c.later {
+				for range 2 {
+					if err := send(); err == nil || !strings.Contains(err.Error(), "code 452") || errors.Is(err, ErrRefused) || len(box.All()) > 0 {
+						t.Errorf("for now: %v, the server got %d messages", err, len(box.All()))
+					}
+					now.Step(lateFor - time.Second)
+				}
+			}
+			err := send()
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "s3cret") {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -126,6 +144,15 @@ func TestRejectedRecipients(t *testing.T) {
 			}
 			if diff := cmp.Diff(c.got, got); diff != "" {
 				t.Errorf("got the message: %s", diff)
+			}
+			if c.got != nil && c.later {
+				// When it is accepted again, it is waited for again.
+				box.Reject = nil
+				must(t, send())
+				if r.late.waits("c@example.com", now.Now()) && r.late.waits("b@example.com", now.Now()) {
+					return
+				}
+				t.Error("a recipient who was accepted is not waited for")
 			}
 		})
 	}

@@ -66,11 +66,16 @@ func (r *Rule) readyAt(now time.Time) time.Time {
 	return now
 }
 
-// combinedAt is when the changes are sent that have no message of their own: at the end of the hour or, of digests, with the first one from then on.
+// combinedAt is when the changes are sent that have no message of their own: at the end of the hour, or with the next digest; of digests that come several
+// times in the hour, with the first one after its end.
 func (r *Rule) combinedAt(now time.Time) time.Time {
 	end := now.Truncate(time.Hour).Add(time.Hour)
 	if r.digests == nil {
 		return end
+	}
+	at := r.readyAt(now)
+	if again := r.digests.after(at); again.IsZero() || !again.Before(end) {
+		return at
 	}
 	return r.readyAt(end.Add(-time.Nanosecond))
 }

@@ -195,19 +195,20 @@ func TestReminders(t *testing.T) {
 	}))
 }
 
-// What is beyond the messages of an hour, or of a sink that does not accept any, is collected until the end of the hour, whatever the schedule is.
+// What is beyond the messages of an hour, or of a sink that does not accept any, is collected for an hour if digests come more often, and not for longer.
 func TestCombinedAt(t *testing.T) {
 	now := time.Date(2026, 5, 1, 10, 20, 0, 0, time.UTC)
 	for schedule, want := range map[string]string{
-		"":              "11:00",
-		"* * * * *":     "11:00",
-		"*/7 * * * *":   "11:00",
-		"30 * * * *":    "11:30",
-		"0 8 * * *":     "08:00",
-		"25,59 * * * *": "11:25",
+		"":              "01 11:00",
+		"* * * * *":     "01 11:00",
+		"*/7 * * * *":   "01 11:00",
+		"30 * * * *":    "01 10:30",
+		"45 10 * * *":   "01 10:45",
+		"0 8 * * *":     "02 08:00",
+		"25,59 * * * *": "01 11:25",
 	} {
 		r := rule(t, Definition{Name: "r", Schedule: schedule})
-		if got := r.combinedAt(now); got.Format("15:04") != want || !got.After(now) {
+		if got := r.combinedAt(now); got.Format("02 15:04") != want || !got.After(now) {
 			t.Errorf("%q: %s, want %s", schedule, got, want)
 		}
 	}

@@ -23,6 +23,8 @@ type Receivers struct {
 	Clock  clock.PassiveClock
 	// Reports makes the reports that mails have attached.
 	Reports func(ctx context.Context, report *Report) (*Attachment, error)
+
+	late lateRecipients
 }
 
 // texts are those of the administrator, or the default ones.

@@ -88,8 +88,8 @@ func (s *Server) exportDecisions(ctx context.Context, query store.DecisionQuery)
 		name: "decisions",
 		columns: []string{
 			"source", "kind", "namespace", "name", "state", "status", "suppresses", "vulnerabilities", "packages", "images", "places", "expire_when_fixed", "justification", "comment",
-			"author", "since", "until", "ended_by", "deleted_by", "expires_at", "matched_findings", "suppressed_findings", "previous_status", "previous_justification",
-			"previous_comment", "previous_expires_at", "previous_places",
+			"author", "since", "until", "ended_by", "expires_at", "matched_findings", "suppressed_findings", "previous_status", "previous_justification",
+			"previous_comment", "previous_expires_at", "previous_places", "deleted_by",
 		},
 		page: func(ctx context.Context, page store.Page) ([]store.DecisionRecord, string, int, error) {
 			query.Page = page
@@ -108,8 +108,8 @@ func (s *Server) exportDecisions(ctx context.Context, query store.DecisionQuery)
 			return []string{
 				d.Source, d.Object.Kind, d.Object.Namespace, d.Object.Name, string(d.State()), string(d.Status), yes(d.Suppresses),
 				strings.Join(d.Vulnerabilities, " "), strings.Join(d.Packages, " "), strings.Join(d.Images, " "), d.Places, yes(d.Unfixed), d.Justification, d.Comment, d.Author, timeCell(d.Since),
-				timeCell(d.Until), string(d.EndedBy), d.DeletedBy, timeCell(d.ExpiresAt), matched, suppressed, string(before.Status), before.Justification, before.Comment,
-				timeCell(before.ExpiresAt), before.Places,
+				timeCell(d.Until), string(d.EndedBy), timeCell(d.ExpiresAt), matched, suppressed, string(before.Status), before.Justification, before.Comment,
+				timeCell(before.ExpiresAt), before.Places, d.DeletedBy,
 			}
 		},
 	})

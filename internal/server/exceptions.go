@@ -101,21 +101,34 @@ func (o operations) DeleteException(ctx context.Context, request api.DeleteExcep
 	return api.DeleteException204Response{}, nil
 }
 
-// forgetTimeout bounds how long the record of a deletion is taken back that was refused.
+// forgetTimeout bounds the removal of the record of a deletion that was refused.
 const forgetTimeout = 5 * time.Second
 
 // deleteException deletes an exception, and records who did so: the object says nothing about that when it is gone.
 func (s *Server) deleteException(ctx context.Context, ref exceptions.Ref, change exceptions.Change) error {
 	object, author := store.DecisionObject{Kind: ref.Kind.Name, Namespace: ref.Namespace, Name: ref.Name}, callerName(ctx)
-	announced := false
-	err := s.config.Exceptions.Delete(ctx, ref, change, func(ctx context.Context) error {
-		announced = true
-		return s.store.RecordDeletion(ctx, store.DecisionSourceKubernetes, object, author)
-	})
-	if refused, isRefused := errors.AsType[*problem.Error](err); announced && isRefused && refused.Status < http.StatusInternalServerError {
+	request := ""
+	forget := func() error {
+		if request == "" {
+			return nil
+		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), forgetTimeout)
 		defer cancel()
-		return errors.Join(err, s.store.ForgetDeletion(ctx, store.DecisionSourceKubernetes, object, author))
+		return s.store.ForgetDeletion(ctx, request)
+	}
+	err := s.config.Exceptions.Delete(ctx, ref, change, func(ctx context.Context) (err error) {
+		if author == "" {
+			return nil
+		}
+		// The previous attempt did not delete it.
+		if err := forget(); err != nil {
+			return err
+		}
+		request, err = s.store.RecordDeletion(ctx, store.DecisionSourceKubernetes, object, author)
+		return err
+	})
+	if refused, isRefused := errors.AsType[*problem.Error](err); isRefused && refused.Status < http.StatusInternalServerError {
+		return errors.Join(err, forget())
 	}
 	return err
 }

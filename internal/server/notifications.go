@@ -98,7 +98,8 @@ func (o operations) TestNotificationRule(ctx context.Context, request api.TestNo
 	}
 	answer := api.TestNotificationRule200JSONResponse{Results: make([]api.SinkTest, 0, len(results))}
 	for _, one := range results {
-		result := api.SinkTest{Sink: one.Sink, Type: string(one.Type), Delivered: one.Problem == nil}
+		_, partial := errors.AsType[*notify.PartialError](one.Problem)
+		result := api.SinkTest{Sink: one.Sink, Type: string(one.Type), Delivered: one.Problem == nil || partial}
 		if one.Problem != nil {
 			result.Error = optional(one.Problem.Error())
 		}

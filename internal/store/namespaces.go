@@ -239,11 +239,11 @@ type Reader interface {
 	// SealKey returns 32 random bytes that all processes share. The first call chooses them.
 	SealKey(ctx context.Context) ([]byte, error)
 
-	// RecordDeletion keeps that a user is about to delete the object of a decision that applies. It counts as the user's deletion if the decision ends because
-	// the object is gone within an hour; the last user counts. Without such a decision, nothing is kept.
-	RecordDeletion(ctx context.Context, source string, object DecisionObject, author string) error
-	// ForgetDeletion takes back RecordDeletion of a user who did not delete the object.
-	ForgetDeletion(ctx context.Context, source string, object DecisionObject, author string) error
+	// RecordDeletion keeps that a user is about to delete the object of a decision that applies, and returns an ID for ForgetDeletion. It counts as the user's
+	// deletion if the decision ends because the object is gone within an hour; the last user counts. Without such a decision, nothing is kept.
+	RecordDeletion(ctx context.Context, source string, object DecisionObject, author string) (request string, err error)
+	// ForgetDeletion takes back RecordDeletion, for a request that did not delete the object.
+	ForgetDeletion(ctx context.Context, request string) error
 	// RequestScan asks for another scan of an image on all platforms: the next attempt at it is due now, and an SBOM that it has is replaced by that of the
 	// attempt; until then, its results stay. A request during an attempt asks for nothing more. ErrNotFound when it is not visible in in, ErrOtherNamespaces when
 	// another namespace than those in may is affected, ErrNotScanned when nothing runs it or an external report is all that is known of it.

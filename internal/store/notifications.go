@@ -79,9 +79,7 @@ type NotificationMessage struct {
 	// Key identifies the message to its receiver: it is the same each time that the message is sent; at most 64 bytes.
 	Key     string
 	ReadyAt time.Time
-	// SealedAt is when it was sealed, before the first attempt to send it; zero before.
-	SealedAt time.Time
-	Content  []byte
+	Content []byte
 }
 
 // NotificationQueue is the state of a sink of a rule.

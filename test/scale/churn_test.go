@@ -57,9 +57,11 @@ func TestChurn(t *testing.T) {
 	m.note(t, "CPU time of the operator during the churn", "%.1f %% of a core", 100*share)
 	m.note(t, "CPU time of the operator for each replaced pod", "%.1f ms", 1000*share*load.duration.Seconds()/float64(replaced))
 	began := time.Now()
+	// The status of the Scanner alone may still be the one before the last pod.
+	queued := town.awaitQueued(t, o)
 	awaitScanned(t, scanner)
 	m.check(t, "queue-drained", "From the last replaced pod until all containers are scanned", time.Since(began).Seconds())
-	town.checkQueued(t, m, o)
+	town.checkQueued(t, m, queued)
 
 	_, size := o.writes.soFar()
 	m.check(t, "etcd-growth", "Size of all that the operator wrote to the API server", float64(size)/1e6)
@@ -168,29 +170,39 @@ func cpuShare(t *testing.T, o *manager, happen func()) float64 {
 	return (o.cpu(t) - cpu).Seconds() / time.Since(begin).Seconds()
 }
 
-// checkQueued compares when each new image began to run with when the event log says that its scan was queued.
-func (w *town) checkQueued(t *testing.T, m *measures, o *manager) {
+// awaitQueued waits until the event log says that the scan of each new image was queued, and returns when.
+func (w *town) awaitQueued(t *testing.T, o *manager) map[string]time.Time {
 	t.Helper()
 	queued := map[string]time.Time{}
 	kind := url.QueryEscape(string(store.EventImageQueued))
-	for since, last := int64(0), int64(1); since < last; {
-		var page api.EventPage
-		if err := o.get(t.Context(), "/api/v1/events?limit=1000&kind="+kind+"&since="+strconv.FormatInt(since, 10), &page); err != nil {
-			t.Fatal(err)
+	since := int64(0)
+	eventually(t, func() error {
+		for last := since + 1; since < last; {
+			var page api.EventPage
+			if err := o.get(t.Context(), "/api/v1/events?limit=1000&kind="+kind+"&since="+strconv.FormatInt(since, 10), &page); err != nil {
+				return err
+			}
+			since, last = page.Sequence, page.Last
+			for i := range page.Items {
+				queued[*page.Items[i].ImageId] = page.Items[i].At
+			}
 		}
-		since, last = page.Sequence, page.Last
-		for i := range page.Items {
-			queued[*page.Items[i].ImageId] = page.Items[i].At
+		for image := range w.started {
+			if queued[image].IsZero() {
+				return fmt.Errorf("no scan of %s was queued", image)
+			}
 		}
-	}
+		return nil
+	})
+	return queued
+}
+
+// checkQueued compares when each new image began to run with when its scan was queued.
+func (w *town) checkQueued(t *testing.T, m *measures, queued map[string]time.Time) {
+	t.Helper()
 	var delays []time.Duration
 	for image, started := range w.started {
-		at, found := queued[image]
-		if !found {
-			t.Errorf("no scan of %s was queued", image)
-			continue
-		}
-		delays = append(delays, max(0, at.Sub(started)))
+		delays = append(delays, max(0, queued[image].Sub(started)))
 	}
 	if len(delays) == 0 {
 		t.Fatal("no new image was queued")

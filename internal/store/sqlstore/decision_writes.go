@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/scanner-operator/scanner-operator/internal/store"
@@ -49,17 +50,31 @@ func (t *txn) carryOut(source string, plan *decisionPlan) error {
 	return t.tellDecisions(store.EventDecisionChanged, told)
 }
 
-// tellDecisions writes events about decisions, by object: as many as are permitted, and the number of the others.
+// tellDecisions writes events about decisions, those that were removed first, by object: as many as are permitted, and the numbers of the others by action.
 func (t *txn) tellDecisions(kind store.EventKind, told []store.DecisionEvent) error {
-	slices.SortFunc(told, func(a, b store.DecisionEvent) int {
-		return cmp.Or(cmp.Compare(a.Object.Kind, b.Object.Kind), cmp.Compare(a.Object.Namespace, b.Object.Namespace), cmp.Compare(a.Object.Name, b.Object.Name))
-	})
-	if omitted := len(told) - store.MaxDecisionEvents; omitted > 0 {
-		action := store.DecisionChanged
-		if kind != store.EventDecisionChanged {
-			action = ""
+	removed := func(e *store.DecisionEvent) int {
+		if e.Action == store.DecisionRemoved {
+			return 0
 		}
-		told = append(told[:store.MaxDecisionEvents], store.DecisionEvent{Action: action, Omitted: omitted})
+		return 1
+	}
+	slices.SortFunc(told, func(a, b store.DecisionEvent) int {
+		return cmp.Or(cmp.Compare(removed(&a), removed(&b)),
+			cmp.Compare(a.Object.Kind, b.Object.Kind), cmp.Compare(a.Object.Namespace, b.Object.Namespace), cmp.Compare(a.Object.Name, b.Object.Name))
+	})
+	if len(told) > store.MaxDecisionEvents {
+		omitted := map[store.DecisionAction]int{}
+		for i := range told[store.MaxDecisionEvents:] {
+			action := told[store.MaxDecisionEvents+i].Action
+			if action == store.DecisionApplied {
+				action = store.DecisionChanged
+			}
+			omitted[action]++
+		}
+		told = told[:store.MaxDecisionEvents]
+		for _, action := range slices.Sorted(maps.Keys(omitted)) {
+			told = append(told, store.DecisionEvent{Action: action, Omitted: omitted[action]})
+		}
 	}
 	for i := range told {
 		if err := t.event(kind, "", "", told[i]); err != nil {

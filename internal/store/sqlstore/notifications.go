@@ -159,13 +159,8 @@ type messageRow struct {
 const messageColumns = "id, rule, sink, in_group, message_key, ready_at, sealed, content"
 
 func (r *messageRow) message() store.NotificationMessage {
-	sealed := r.Sealed
-	if sealed == 1 {
-		// Previous versions did not keep the time.
-		sealed = r.ReadyAt
-	}
 	return store.NotificationMessage{
-		ID: r.ID, Rule: r.Rule, Sink: r.Sink, Group: r.InGroup, Key: r.MessageKey, ReadyAt: fromMicros(r.ReadyAt), SealedAt: fromMicros(sealed), Content: []byte(r.Content),
+		ID: r.ID, Rule: r.Rule, Sink: r.Sink, Group: r.InGroup, Key: r.MessageKey, ReadyAt: fromMicros(r.ReadyAt), Content: []byte(r.Content),
 	}
 }
 
@@ -356,7 +351,7 @@ func (s *Store) SealNotification(ctx context.Context, rule, sink string, now tim
 			if revised == nil {
 				return tx.Execute("DELETE FROM notification_messages WHERE id = ?", row.ID)
 			}
-			return tx.Execute("UPDATE notification_messages SET sealed = ?, content = ? WHERE id = ?", micros(now), string(revised), row.ID)
+			return tx.Execute("UPDATE notification_messages SET sealed = 1, content = ? WHERE id = ?", string(revised), row.ID)
 		})
 		switch {
 		case err != nil:
@@ -364,7 +359,7 @@ func (s *Store) SealNotification(ctx context.Context, rule, sink string, now tim
 		case conflict:
 			conflicts++
 		case revised != nil:
-			row.Content, row.Sealed = string(revised), micros(now)
+			row.Content = string(revised)
 			return new(row.message()), nil
 		}
 	}

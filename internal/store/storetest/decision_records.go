@@ -132,18 +132,22 @@ var decisionRecordTests = map[string]func(*testing.T, *fixture){
 			all[i] = exception(name, model.DecisionFixed, []string{"CVE-1"}, nil)
 		}
 		f.decide(t, all...)
-		asks := func(name, author string) {
-			must(t, f.RecordDeletion(t.Context(), store.DecisionSourceKubernetes, exception(name, "", nil, nil).Object, author))
+		asks := func(name, author string) string {
+			t.Helper()
+			request, err := f.RecordDeletion(t.Context(), store.DecisionSourceKubernetes, exception(name, "", nil, nil).Object, author)
+			must(t, err)
+			return request
 		}
 		for _, name := range names[:4] {
 			asks(name, "jane")
 		}
 		asks("absent", "jane")
 		f.clock.set(start.Add(time.Minute))
-		// Another one deletes what jane did not; and one is refused after jane has succeeded.
+		// Another one deletes what jane did not; and requests are refused after jane has succeeded, one of her own among them.
 		asks("taken over", "joe")
-		asks("deleted", "joe")
-		must(t, f.ForgetDeletion(t.Context(), store.DecisionSourceKubernetes, exception("deleted", "", nil, nil).Object, "joe"))
+		for _, author := range []string{"joe", "jane"} {
+			must(t, f.ForgetDeletion(t.Context(), asks("deleted", author)))
+		}
 		f.decide(t, all[1], all[2])
 		f.clock.set(start.Add(time.Hour + time.Microsecond))
 		f.decide(t, all[1])

@@ -8,10 +8,10 @@ CREATE OR REPLACE VIEW decision_history AS
         DATE_FORMAT(TIMESTAMPADD(SECOND, d.since DIV 1000000, '1970-01-01'), '%Y-%m-%dT%H:%i:%sZ') AS since,
         CASE WHEN d.until_time < 9223372036854775807 THEN DATE_FORMAT(TIMESTAMPADD(SECOND, d.until_time DIV 1000000, '1970-01-01'), '%Y-%m-%dT%H:%i:%sZ') END AS until_time,
         CASE WHEN d.ended_by <> '' THEN d.ended_by END AS ended_by,
-        (SELECT x.author FROM decision_deletions x WHERE x.decision_pk = d.id AND d.ended_by = 'Deleted' AND x.requested_at <= d.until_time
-            AND x.requested_at >= d.until_time - 3600000000 ORDER BY x.requested_at DESC, x.author LIMIT 1) AS deleted_by,
         CASE WHEN d.expires_at > 0 THEN DATE_FORMAT(TIMESTAMPADD(SECOND, d.expires_at DIV 1000000, '1970-01-01'), '%Y-%m-%dT%H:%i:%sZ') END AS expires_at,
-        CASE WHEN d.source <> 'vex' THEN LAG(d.status) OVER (PARTITION BY d.source, d.kind, d.namespace, d.name ORDER BY d.id) END AS previous_status
+        CASE WHEN d.source <> 'vex' THEN LAG(d.status) OVER (PARTITION BY d.source, d.kind, d.namespace, d.name ORDER BY d.id) END AS previous_status,
+        (SELECT x.author FROM decision_deletions x WHERE x.decision_pk = d.id AND d.ended_by = 'Deleted'
+            AND x.requested_at >= d.until_time - 3600000000 ORDER BY x.requested_at DESC, x.author LIMIT 1) AS deleted_by
     FROM decisions d;
 
 -- +goose Down
