@@ -14,21 +14,26 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/candidates"
 	"github.com/scanner-operator/scanner-operator/internal/catalog"
 	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/plugin"
 	"github.com/scanner-operator/scanner-operator/internal/report"
 	"github.com/scanner-operator/scanner-operator/internal/vex"
 )
 
 type newerTagsOptions struct {
 	scanOptions
-	limit    int
-	listOnly bool
+	limit     int
+	listOnly  bool
+	cluster   *plugin.ClusterOptions
+	maxImages int
+	// asked is what registries answered during the run.
+	asked registryState
 }
 
 func newNewerTagsCommand() *cobra.Command {
-	o := &newerTagsOptions{scanOptions: scanOptions{database: dbOptions{output: outputTable}}}
+	o := &newerTagsOptions{scanOptions: scanOptions{database: dbOptions{output: outputTable}}, asked: registryState{limited: map[string]error{}}}
 	command := &cobra.Command{
-		Use:   "newer-tags IMAGE",
-		Short: "Compare the vulnerabilities of an image with those of its newer tags, without a cluster",
+		Use:   "newer-tags IMAGE | -n NAMESPACE | -A",
+		Short: "Compare the vulnerabilities of an image, or of the images that run, with those of newer tags",
 		Long: `List the tags of the repository of IMAGE, choose newer ones of the same variant, scan IMAGE and each of them, and print which vulnerabilities each newer tag
 opens and closes. IMAGE is an image reference with a tag that is a version. With a tag and a digest (REPOSITORY:TAG@DIGEST), the image with the digest is
 compared, and the tag says what is newer.
@@ -39,17 +44,24 @@ image with a pre-release of the same line.
 
 Images are compared as by "diff". The recommended tag is the one that removes the most risk, and opens no vulnerability that is High, Critical or known to be exploited.
 
+Without IMAGE, the images that run in a namespace (-n) or in all that you may see (-A) are compared, and the recommended tag that removes the most risk is printed first. What runs is read
+from the operator, which is reached as by the kubectl plugin (see "scanner-operator kubectl --help"). All images are scanned on this machine, so that exceptions of the cluster do
+not apply. After a registry has limited requests, it is not asked for anything more.
+
 Registries are reached as by "scan", also with the environment variable SCANNER_REGISTRIES.
 
-Exit codes: 0 on success, 1 on an error, also if one of the tags cannot be scanned; the others are printed.`,
+Exit codes: 0 on success, 1 on an error, also if one of the images or tags cannot be compared; the others are printed.`,
 		Example: `  # Which newer tags of nginx close vulnerabilities
   scanner-operator newer-tags nginx:1.27.1-alpine
 
   # Which tags would be compared
-  scanner-operator newer-tags registry.example.com/app:v1.4.2 --list-only --limit 10`,
-		Args: cobra.ExactArgs(1),
+  scanner-operator newer-tags registry.example.com/app:v1.4.2 --list-only --limit 10
+
+  # Which updates of the images in the namespace "shop" remove the most risk
+  scanner-operator newer-tags -n shop --service-account viewer`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
-			err := o.run(command.Context(), args[0], command.OutOrStdout(), command.ErrOrStderr())
+			err := o.runFor(command, args)
 			if err != nil && command.Context().Err() != nil {
 				return errors.New("interrupted") // the error that follows from it does not matter
 			}
@@ -61,17 +73,34 @@ Exit codes: 0 on success, 1 on an error, also if one of the tags cannot be scann
 	flags.IntVar(&o.limit, "limit", candidates.DefaultLimit, fmt.Sprintf("Maximum number of newer tags, 1 to %d", candidates.MaxLimit))
 	flags.BoolVar(&o.listOnly, "list-only", false, "Print the newer tags without scanning any image")
 	flags.StringArrayVar(&o.vex.files, "vex", nil, "VEX document (OpenVEX, CSAF or CycloneDX, in JSON) whose statements suppress vulnerabilities. May be repeated")
-	o.addSourceFlags(flags, "PEM file of certificate authorities to trust for registries and database downloads, in addition to those of the system")
+	flags.IntVar(&o.maxImages, "max-images", defaultClusterImages, fmt.Sprintf("Without IMAGE: maximum number of images that run and are compared, 1 to %d", maxClusterImages))
+	o.addSourceFlags(flags, "PEM file of certificate authorities to trust for registries, database downloads and --url, in addition to those of the system")
+	o.cluster = plugin.NewClusterOptions(flags, "Namespace whose images are compared")
+	o.cluster.AddAllNamespaces(flags, "Compare the images of all namespaces that you may see")
 	return command
 }
 
-// run validates the flags and the argument before it asks the registry.
-func (o *newerTagsOptions) run(ctx context.Context, source string, stdout, stderr io.Writer) (err error) {
+// runFor validates the flags before anything is asked, and compares one image or those that run.
+func (o *newerTagsOptions) runFor(command *cobra.Command, args []string) error {
+	ctx, stdout, stderr := command.Context(), command.OutOrStdout(), command.ErrOrStderr()
 	if err := checkChangesOutput(o.output); err != nil {
 		return err
 	}
 	if o.limit < 1 || o.limit > candidates.MaxLimit {
 		return fmt.Errorf("--limit %d is not between 1 and %d", o.limit, candidates.MaxLimit)
+	}
+	if o.maxImages < 1 || o.maxImages > maxClusterImages {
+		return fmt.Errorf("--max-images %d is not between 1 and %d", o.maxImages, maxClusterImages)
+	}
+	flags := command.Flags()
+	ofCluster := flags.Changed("namespace") || flags.Changed("all-namespaces")
+	switch {
+	case len(args) == 0 && !ofCluster:
+		return errors.New("the argument IMAGE is missing: name an image, or with -n or -A the namespaces whose images are compared")
+	case len(args) == 1 && ofCluster:
+		return errors.New("IMAGE cannot be used with -n or -A: these compare the images that run")
+	case flags.Changed("namespace") && flags.Changed("all-namespaces"):
+		return errors.New("-n cannot be used with -A")
 	}
 	if err := o.readPlatform(); err != nil {
 		return err
@@ -80,6 +109,14 @@ func (o *newerTagsOptions) run(ctx context.Context, source string, stdout, stder
 	if err != nil {
 		return err
 	}
+	if ofCluster {
+		return o.runCluster(ctx, statements, stdout, stderr)
+	}
+	return o.run(ctx, args[0], statements, stdout, stderr)
+}
+
+// run compares one image.
+func (o *newerTagsOptions) run(ctx context.Context, source string, statements *vex.Set, stdout, stderr io.Writer) (err error) {
 	tag, current, err := parseTagged(source)
 	if err != nil {
 		return err
@@ -89,7 +126,13 @@ func (o *newerTagsOptions) run(ctx context.Context, source string, stdout, stder
 		return err
 	}
 	if !o.listOnly && len(found.Candidates) > 0 {
-		if err := o.compare(ctx, tag, current, statements, found, stderr); err != nil {
+		scanner, err := o.open(ctx, stderr)
+		if err != nil {
+			return err
+		}
+		found.Database = &scanner.installed.Build
+		scans := &scanCache{scanner: scanner, statements: statements, known: map[scanKey]*localScan{}}
+		if err := errors.Join(o.compare(ctx, tag, current, scans, found), scanner.close()); err != nil {
 			return err
 		}
 	}
@@ -130,12 +173,7 @@ func (o *newerTagsOptions) choose(ctx context.Context, tag name.Tag, found *newe
 		found.Reason, found.Message = choice.Reason, choice.Message
 		return nil
 	}
-	request := o.request
-	request.Image, request.CAFile = image, o.database.caFile
-	if request.Registries, err = configuredRegistries(); err != nil {
-		return err
-	}
-	list, err := catalog.Tags(ctx, request)
+	list, err := o.tags(ctx, tag, image)
 	if err != nil {
 		return err
 	}
@@ -155,60 +193,103 @@ func (o *newerTagsOptions) choose(ctx context.Context, tag name.Tag, found *newe
 	return nil
 }
 
+// tags lists the tags of a repository. The list of the last one is kept, for other images of it.
+func (o *newerTagsOptions) tags(ctx context.Context, tag name.Tag, image string) (list *catalog.TagList, err error) {
+	if o.asked.list != nil && o.asked.repository == tag.Context().Name() {
+		return o.asked.list, nil
+	}
+	request := o.request
+	request.Image, request.CAFile = image, o.database.caFile
+	if request.Registries, err = configuredRegistries(); err != nil {
+		return nil, err
+	}
+	list, err = catalog.Tags(ctx, request)
+	o.asked.note(tag.Context(), err)
+	if err == nil {
+		o.asked.repository, o.asked.list = tag.Context().Name(), list
+	}
+	return list, err
+}
+
+// registryState is what registries answered.
+type registryState struct {
+	// limited has the errors of registries that limited requests.
+	limited map[string]error
+	// list has the tags of the repository that was listed last.
+	repository string
+	list       *catalog.TagList
+}
+
+func (s *registryState) note(repository name.Repository, err error) {
+	if err != nil && catalog.ReasonOf(err) == model.ReasonRegistryRateLimited {
+		s.limited[repository.RegistryStr()] = err
+	}
+}
+
 // compare scans the image and its newer tags.
-func (o *newerTagsOptions) compare(ctx context.Context, tag name.Tag, current name.Reference, statements *vex.Set, found *newerTags, stderr io.Writer) (err error) {
-	image, err := imageOf(current)
+func (o *newerTagsOptions) compare(ctx context.Context, tag name.Tag, current name.Reference, scans *scanCache, found *newerTags) error {
+	platform := o.request.Platform.String()
+	from, err := scans.scan(ctx, current, platform)
 	if err != nil {
-		return err
+		o.asked.note(current.Context(), err)
+		return fmt.Errorf("%s: %w", cell(current.Name()), err)
 	}
-	scanner, err := o.open(ctx, stderr)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, scanner.close()) }()
-	from, err := scanner.scan(ctx, image, false, statements)
-	if err != nil {
-		return fmt.Errorf("%s: %w", cell(image), err)
-	}
-	found.From = &diffSide{Image: from.input.ImageID, Platform: from.input.Platform.String()}
+	found.From = &diffSide{Image: from.imageID, Platform: from.platform}
 	for i := range from.findings {
 		found.From.Findings.Add(from.findings[i].Vulnerability.Severity)
 	}
-	found.Database = &scanner.installed.Build
-	var limited error
 	for i := range found.Candidates {
 		c := &found.Candidates[i]
-		if limited != nil {
+		if limited := o.asked.limited[tag.Context().RegistryStr()]; limited != nil {
 			c.Error = "not pulled, because the registry limits requests: " + limited.Error()
 			continue
 		}
-		image, upgrade, err := compareTag(ctx, scanner, tag.Context().Tag(c.Tag), statements, from.findings)
+		to, err := scans.scan(ctx, tag.Context().Tag(c.Tag), platform)
+		o.asked.note(tag.Context(), err)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
 			c.Error = err.Error()
-			if catalog.ReasonOf(err) == model.ReasonRegistryRateLimited {
-				limited = err
-			}
 		default:
-			c.set(image, upgrade)
+			upgrade := advice.UpgradeOf(from.findings, to.findings)
+			c.set(to.imageID, &upgrade)
 		}
 	}
 	found.recommend()
 	return nil
 }
 
-// compareTag scans a newer tag and compares it with findings.
-func compareTag(ctx context.Context, scanner *sourceScanner, tag name.Tag, statements *vex.Set, from []model.Finding) (string, *advice.Upgrade, error) {
-	image, err := imageOf(tag)
+// scanCache scans each image once for a platform.
+type scanCache struct {
+	scanner    *sourceScanner
+	statements *vex.Set
+	known      map[scanKey]*localScan
+}
+
+func (s *scanCache) scan(ctx context.Context, reference name.Reference, platform string) (*localScan, error) {
+	image, err := imageOf(reference)
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
-	to, err := scanner.scan(ctx, image, false, statements)
+	key := scanKey{image, platform}
+	if known := s.known[key]; known != nil {
+		return known, known.err
+	}
+	one := &localScan{}
+	s.known[key] = one
+	scanned, err := s.scanner.scan(ctx, image, false, s.statements)
 	if err != nil {
-		return "", nil, err
+		one.err = err
+		return one, err
 	}
-	upgrade := advice.UpgradeOf(from, to.findings)
-	return to.input.ImageID, &upgrade, nil
+	one.imageID, one.platform, one.findings = scanned.input.ImageID, scanned.input.Platform.String(), make([]model.Finding, len(scanned.findings))
+	for i := range scanned.findings {
+		// Only what a comparison reads is kept, since many images can be scanned.
+		f, to := &scanned.findings[i], &one.findings[i]
+		to.Package = model.Package{Name: f.Package.Name, Version: f.Package.Version}
+		to.Vulnerability = model.Vulnerability{ID: f.Vulnerability.ID, Risk: f.Vulnerability.Risk, Severity: f.Vulnerability.Severity, KEV: f.Vulnerability.KEV}
+		to.Fix.State, to.Suppressed = f.Fix.State, f.Suppressed
+	}
+	return one, nil
 }

@@ -154,14 +154,19 @@ func (n *newerTags) advice(failed int) string {
 	}
 }
 
-// result returns an error if something is not known: tags that could not be compared, or tags that were not listed while none of the listed ones is newer.
-func (n *newerTags) result() error {
-	failed := 0
+// failed is the number of newer tags that could not be compared.
+func (n *newerTags) failed() (count int) {
 	for i := range n.Candidates {
 		if n.Candidates[i].Error != "" {
-			failed++
+			count++
 		}
 	}
+	return count
+}
+
+// result returns an error if something is not known: tags that could not be compared, or tags that were not listed while none of the listed ones is newer.
+func (n *newerTags) result() error {
+	failed := n.failed()
 	switch {
 	case failed > 0:
 		return fmt.Errorf("%d of %d newer tags could not be compared", failed, len(n.Candidates))

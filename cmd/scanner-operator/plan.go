@@ -54,7 +54,7 @@ Exit codes: 0 on success, 1 on an error, 2 if an opened vulnerability has the se
 	flags.StringVarP(&o.output, "output", "o", outputTable, "Output format: table or json")
 	flags.StringVar(&o.failOn, "fail-on", "", "Exit with code 2 if an opened vulnerability has this severity or a higher one: negligible, low, medium, high or critical")
 	o.addSourceFlags(flags, "PEM file of certificate authorities to trust for registries, database downloads and --url, in addition to those of the system")
-	o.cluster = plugin.NewClusterOptions(flags)
+	o.cluster = plugin.NewClusterOptions(flags, "Namespace of objects that name none. If absent, the one of the context")
 	return command
 }
 

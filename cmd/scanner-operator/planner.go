@@ -46,9 +46,9 @@ type scanKey struct{ reference, platform string }
 
 // localScan is the result of a scan on this machine.
 type localScan struct {
-	imageID  string
-	findings []model.Finding
-	err      error
+	imageID, platform string
+	findings          []model.Finding
+	err               error
 }
 
 func (p *planner) close() error {

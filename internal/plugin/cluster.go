@@ -18,19 +18,25 @@ import (
 // ClusterOptions say how a command that is not part of the plugin reaches the operator: as the plugin does.
 type ClusterOptions struct{ o options }
 
-// NewClusterOptions adds the flags --kubeconfig, --context, --namespace, --url and those about the operator's Service to a command.
-func NewClusterOptions(flags *pflag.FlagSet) *ClusterOptions {
+// NewClusterOptions adds the flags --kubeconfig, --context, --namespace, --url and those about the operator's Service to a command. namespaceUsage describes
+// --namespace.
+func NewClusterOptions(flags *pflag.FlagSet, namespaceUsage string) *ClusterOptions {
 	c := &ClusterOptions{options{
 		loading: clientcmd.NewDefaultClientConfigLoadingRules(), overrides: &clientcmd.ConfigOverrides{}, limit: maxLimit, now: time.Now, out: io.Discard, errOut: io.Discard,
 	}}
 	flags.StringVar(&c.o.loading.ExplicitPath, "kubeconfig", "", "Path to the kubeconfig file")
 	flags.StringVar(&c.o.overrides.CurrentContext, "context", "", "Context of the kubeconfig file")
-	flags.StringVarP(&c.o.overrides.Context.Namespace, "namespace", "n", "", "Namespace of objects that name none. If absent, the one of the context")
+	flags.StringVarP(&c.o.overrides.Context.Namespace, "namespace", "n", "", namespaceUsage)
 	c.o.addService(flags)
 	return c
 }
 
-// Namespace is the one that the flags or the context name, "default" if there is none.
+// AddAllNamespaces adds the flag --all-namespaces.
+func (c *ClusterOptions) AddAllNamespaces(flags *pflag.FlagSet, usage string) {
+	flags.BoolVarP(&c.o.allNamespaces, "all-namespaces", "A", false, usage)
+}
+
+// Namespace is the one that the flags or the context name, "default" if there is none, and "" with --all-namespaces.
 func (c *ClusterOptions) Namespace() (string, error) { return c.o.namespace() }
 
 // Cluster is what the operator of a cluster knows.
@@ -51,11 +57,16 @@ func (c *ClusterOptions) Connect(ctx context.Context, caFile string) (*Cluster, 
 // Close ends the connections.
 func (c *Cluster) Close() { c.c.http.CloseIdleConnections() }
 
-// Containers lists the containers that run in a namespace, at most 100,000.
+// Containers lists the containers that run in a namespace, or in all that the caller may see for "": at most 100,000.
 func (c *Cluster) Containers(ctx context.Context, namespace string) ([]api.ContainerCoverage, error) {
-	found, err := list[api.ContainerCoverage](ctx, c.c, maxLimit, url.Values{"namespace": {namespace}}, "api", "v1", "coverage")
+	query, where := url.Values{}, "the cluster"
+	if namespace != "" {
+		query.Set("namespace", namespace)
+		where = "the namespace " + namespace
+	}
+	found, err := list[api.ContainerCoverage](ctx, c.c, maxLimit, query, "api", "v1", "coverage")
 	if err == nil && found.total > len(found.items) {
-		err = fmt.Errorf("the namespace %s has %d containers, more than the limit of %d", namespace, found.total, maxLimit)
+		err = fmt.Errorf("%s has %d containers, more than the limit of %d", where, found.total, maxLimit)
 	}
 	return found.items, err
 }
