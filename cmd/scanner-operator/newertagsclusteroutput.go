@@ -11,12 +11,16 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
 
 // What "newer-tags" prints about the images that run.
 
-// maxReasons bounds the images without a recommendation in the output for terminals.
-const maxReasons = 200
+// Bounds of the output for terminals: images without a recommendation, and the length of a reason.
+const (
+	maxReasons = 200
+	maxReason  = 500
+)
 
 // clusterTags is the output in JSON.
 type clusterTags struct {
@@ -208,7 +212,10 @@ func (a *clusterTags) writeReasons(w io.Writer, rest []*clusterImage) error {
 	return err
 }
 
-func oneLine(text string) string { return strings.ReplaceAll(printableText(text), "\n", " ") }
+// oneLine bounds a reason, which can repeat a reference.
+func oneLine(text string) string {
+	return truncate.Ellipsis(strings.ReplaceAll(printableText(text), "\n", " "), maxReason)
+}
 
 // result returns an error if images could not be compared. What --max-images leaves out is no error: the caller chose the bound.
 func (a *clusterTags) result() error {

@@ -59,7 +59,8 @@ func newOperatorOf(t *testing.T) *operatorOf {
 	return o
 }
 
-func (o *operatorOf) plan(input string, args ...string) (stdout, stderr string, err error) {
+// kubeconfig writes a file whose context has the namespace "shop".
+func (o *operatorOf) kubeconfig() string {
 	o.t.Helper()
 	config := clientcmdapi.Config{
 		Clusters: map[string]*clientcmdapi.Cluster{"c": {Server: "https://127.0.0.1:1"}}, AuthInfos: map[string]*clientcmdapi.AuthInfo{"u": {}},
@@ -69,7 +70,12 @@ func (o *operatorOf) plan(input string, args ...string) (stdout, stderr string, 
 	if err := clientcmd.WriteToFile(config, path); err != nil {
 		o.t.Fatal(err)
 	}
-	return runOffline(o.t, newPlanCommand(), input, append(args, "--kubeconfig", path, "--url", o.server.URL)...)
+	return path
+}
+
+func (o *operatorOf) plan(input string, args ...string) (stdout, stderr string, err error) {
+	o.t.Helper()
+	return runOffline(o.t, newPlanCommand(), input, append(args, "--kubeconfig", o.kubeconfig(), "--url", o.server.URL)...)
 }
 
 const runsOld = `{"workload":{"namespace":"shop","kind":"Deployment","name":"web"},"container":"app","imageId":"r.example/web@sha256:old","platform":"linux/amd64",
