@@ -110,13 +110,15 @@ func TestNewerTagsOfANamespace(t *testing.T) {
 
 func TestNewerTagsOfANamespaceInJSON(t *testing.T) {
 	s, o := newTagsServer(t, upgrades()), newOperatorOf(t)
-	o.coverage = running("b", s.host+"/team/app:1.0.1", s.imageID(t, "1.0.1")) + "," + running("a", s.host+"/team/app:1.0.0", s.imageID(t, "1.0.0"))
+	// The image with the most risk, and the most workloads, is not the first by name.
+	before, later := s.host+"/team/app:1.0.0", s.host+"/team/app:1.0.1"
+	o.coverage = strings.Join([]string{running("b", before, s.imageID(t, "1.0.1")), running("a", later, s.imageID(t, "1.0.0")), running("c", later, s.imageID(t, "1.0.0"))}, ",")
 	out, _, err := o.newer("-n", "shop", "-o", "json")
 	var got clusterOf
 	if err := errors.Join(err, json.Unmarshal([]byte(out), &got)); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if i := got.Images; len(i) != 2 || i[0].State != "Recommended" || i[0].NewerTags.Recommended != "1.1.0" || i[0].NewerTags.Candidates[1].Closed.Critical != 1 ||
+	if i := got.Images; len(i) != 2 || i[0].State != "Recommended" || i[0].NewerTags.Recommended != "1.1.0" || i[0].NewerTags.Candidates[0].Closed.Critical != 1 ||
 		i[0].Workloads[0].Name != "a" || i[0].ImageID != s.imageID(t, "1.0.0") || i[1].Workloads[0].Name != "b" || got.Database.ID == "" {
 		t.Errorf("%s", out)
 	}
