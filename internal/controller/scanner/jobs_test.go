@@ -117,6 +117,11 @@ func (r recorded) ScanJob(context.Context, string) (store.ScanJob, error) {
 	return store.ScanJob{}, store.ErrNotFound
 }
 
+func (r recorded) ReservedScanJob(_ context.Context, namespace, name string) (bool, error) {
+	job, found := r[name]
+	return found && job.Namespace == namespace && job.UID == "" && job.Open, nil
+}
+
 func (r recorded) ListScanJobs(context.Context) ([]store.ScanJob, error) {
 	return slices.Collect(maps.Values(r)), nil
 }
