@@ -149,9 +149,9 @@ func (o *options) decisionColumns(ended bool) []column[api.DecisionRecord] {
 				return ""
 			}
 			if d.DeletedBy != nil {
-				return string(value(d.EndedBy)) + " by " + *d.DeletedBy + " " + o.age(d.Until)
+				return value(d.EndedBy) + " by " + *d.DeletedBy + " " + o.age(d.Until)
 			}
-			return string(value(d.EndedBy)) + " " + o.age(d.Until)
+			return value(d.EndedBy) + " " + o.age(d.Until)
 		}})
 	}
 	return append(columns,
