@@ -15,9 +15,10 @@ const (
 	Namespaces = 50
 	// Owners is the number of owners. One workload in Owners+1 has none.
 	Owners = 31
-	// Container is the name of all containers, Kind the kind of all workloads.
+	// Container is the name of all containers.
 	Container = "main"
-	Kind      = "Deployment"
+	// Kind is the kind of all workloads.
+	Kind = "Deployment"
 )
 
 // Fleet is a store with so many images, of which every package with an even number has two findings. Images must be a multiple of 2 * Namespaces.
