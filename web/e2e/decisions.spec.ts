@@ -17,7 +17,10 @@ test("lists decisions, what they replaced and what has ended", async ({ page, op
   await page.getByRole("option", { name: "Ended" }).click();
   await expect(page).toHaveURL(/state=ended/);
   await expect(page.getByText("6 decisions", { exact: true })).toBeVisible();
-  await page.getByRole("button", { name: /^Details of/ }).first().click();
+  await page
+    .getByRole("button", { name: /^Details of/ })
+    .first()
+    .click();
   await expect(page.getByText(/, deleted by jane@example\.com/)).toBeVisible();
   await page.setViewportSize({ width: 390, height: 844 });
   await expectFits(page);

@@ -26,7 +26,11 @@ export function makeDecisions(count: number, hostile: boolean): DecisionRecord[]
       since,
       ...(index % 2 === 0 && { expiresAt: new Date(Date.now() + (index + 5) * day).toISOString() }),
       ...(ended
-        ? { until: new Date(Date.now() - day).toISOString(), endedBy: "Deleted", deletedBy: "jane@example.com" }
+        ? {
+            until: new Date(Date.now() - day).toISOString(),
+            endedBy: "Deleted",
+            deletedBy: "jane@example.com",
+          }
         : { matchedFindings: index * 3, suppressedFindings: index * 3 }),
       ...(index % 6 === 0 && {
         previous: {

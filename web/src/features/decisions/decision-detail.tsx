@@ -70,7 +70,8 @@ export function DecisionDetail({ row }: { row: DecisionRecord }) {
             {until && (
               <>
                 , {endedBy?.toLowerCase() ?? "ended"}
-                {deletedBy && <span className="untrusted"> by {visible(deletedBy)}</span>} <RelativeTime iso={until} />
+                {deletedBy && <span className="untrusted"> by {visible(deletedBy)}</span>}{" "}
+                <RelativeTime iso={until} />
               </>
             )}
           </p>
