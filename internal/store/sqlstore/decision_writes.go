@@ -50,28 +50,30 @@ func (t *txn) carryOut(source string, plan *decisionPlan) error {
 	return t.tellDecisions(store.EventDecisionChanged, told)
 }
 
-// tellDecisions writes events about decisions, those that were removed first, by object: as many as are permitted, and the numbers of the others by action.
+// tellDecisions writes events about decisions, by object: as many as are permitted, above all those that were removed, and the numbers of the others by action.
 func (t *txn) tellDecisions(kind store.EventKind, told []store.DecisionEvent) error {
-	removed := func(e *store.DecisionEvent) int {
-		if e.Action == store.DecisionRemoved {
-			return 0
-		}
-		return 1
+	byObject := func(a, b store.DecisionEvent) int {
+		return cmp.Or(cmp.Compare(a.Object.Kind, b.Object.Kind), cmp.Compare(a.Object.Namespace, b.Object.Namespace), cmp.Compare(a.Object.Name, b.Object.Name))
 	}
-	slices.SortFunc(told, func(a, b store.DecisionEvent) int {
-		return cmp.Or(cmp.Compare(removed(&a), removed(&b)),
-			cmp.Compare(a.Object.Kind, b.Object.Kind), cmp.Compare(a.Object.Namespace, b.Object.Namespace), cmp.Compare(a.Object.Name, b.Object.Name))
-	})
+	slices.SortFunc(told, byObject)
 	if len(told) > store.MaxDecisionEvents {
+		left := func(e *store.DecisionEvent) int {
+			if e.Action == store.DecisionRemoved {
+				return 0
+			}
+			return 1
+		}
+		slices.SortStableFunc(told, func(a, b store.DecisionEvent) int { return cmp.Compare(left(&a), left(&b)) })
 		omitted := map[store.DecisionAction]int{}
-		for i := range told[store.MaxDecisionEvents:] {
-			action := told[store.MaxDecisionEvents+i].Action
+		for i := store.MaxDecisionEvents; i < len(told); i++ {
+			action := told[i].Action
 			if action == store.DecisionApplied {
 				action = store.DecisionChanged
 			}
 			omitted[action]++
 		}
 		told = told[:store.MaxDecisionEvents]
+		slices.SortFunc(told, byObject)
 		for _, action := range slices.Sorted(maps.Keys(omitted)) {
 			told = append(told, store.DecisionEvent{Action: action, Omitted: omitted[action]})
 		}
