@@ -259,6 +259,24 @@ func TestRuleThatCannotGoOn(t *testing.T) {
 	g.Eventually(since, patience, tick).Should(gomega.BeZero())
 }
 
+// A delay is over when the rule that is behind does not exist any more.
+func TestDelayEndsWithItsRule(t *testing.T) {
+	f, g := newFixture(t), gomega.NewWithT(t)
+	f.run(t, image("a"), []string{"p"}, workload("one", "web", ""))
+	e, o := f.engine(t, f.Store, &recorder{})
+	e.Labels = func(context.Context) (map[string]map[string]string, error) { return nil, errors.New("no connection") }
+	f.start(t, e, rule(t, Definition{Name: "labels", When: `workload.namespaceLabels["tier"] == "gold"`}))
+	since := func() time.Time {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return o.since
+	}
+	f.update(t, findings{"p": {finding("CVE-1", model.SeverityLow)}})
+	g.Eventually(since, patience, tick).ShouldNot(gomega.BeZero())
+	f.rules(t, e)
+	g.Eventually(since, patience, tick).Should(gomega.BeZero())
+}
+
 // Sinks of tenants that accept messages late do not take all places: the next one that is free is for a namespace that has none.
 func TestSlowSinksOfNamespaces(t *testing.T) {
 	f, g := newFixture(t), gomega.NewWithT(t)
