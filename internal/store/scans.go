@@ -35,7 +35,7 @@ type Scans interface {
 	PauseRegistry(ctx context.Context, pause RegistryPause) error
 	// Scopes returns the scopes of which RecordUses or RecordCoverage keeps anything, in order.
 	Scopes(ctx context.Context) ([]string, error)
-	// ForgetScope removes what RecordUses and RecordCoverage keep of a scope. Of the images that ran there, it is kept until when they did,
+	// ForgetScope removes what RecordUses, RecordCoverage and WantTagLookups keep of a scope. Of the images that ran there, it is kept until when they did,
 	// for the scope "".
 	ForgetScope(ctx context.Context, scope string) error
 	// ExpireUses removes of a scope which images ran there until before, but not since. The scope "" is that of scopes that were forgotten.
@@ -50,13 +50,13 @@ type Scans interface {
 // API server has confirmed its UID: only a recorded Job delivers an SBOM.
 type ScanJobs interface {
 	// ReserveScanJob keeps what is needed to recognize a Job that is about to be created. When its name is reserved already, nothing
-	// changes, reserved is false, and kept is what was reserved before. ErrNotFound when the attempt is not the current one of the image.
+	// changes, reserved is false, and kept is what was reserved before. ErrNotFound when the attempt is not the current one of the image or the lookup.
 	ReserveScanJob(ctx context.Context, job ScanJob) (kept ScanJob, reserved bool, err error)
 	// RecordScanJob keeps the UID of a reserved Job. A UID that is kept already stays, and another one is an error.
 	RecordScanJob(ctx context.Context, name, uid string) error
 	// ScanJob returns the recorded Job with a UID, or ErrNotFound.
 	ScanJob(ctx context.Context, uid string) (ScanJob, error)
-	// ReservedScanJob reports whether a Job of the current attempt at an image is reserved and not recorded yet.
+	// ReservedScanJob reports whether a Job of the current attempt is reserved and not recorded yet.
 	ReservedScanJob(ctx context.Context, namespace, name string) (bool, error)
 	// ListScanJobs returns the Jobs that are reserved or recorded, by name; at most MaxKeys.
 	ListScanJobs(ctx context.Context) ([]ScanJob, error)
@@ -64,23 +64,26 @@ type ScanJobs interface {
 	ForgetScanJobs(ctx context.Context, names []string) error
 }
 
-// ScanJob is the Kubernetes Job of one attempt to catalog an image.
+// ScanJob is the Kubernetes Job of one attempt to catalog an image, or to look up newer tags of one.
 type ScanJob struct {
 	// Name and Namespace are those of the Job. A name belongs to one attempt, and no other attempt ever gets it.
 	Name, Namespace string
 	// UID is that of the Job, "" until it is recorded.
 	UID string
+	// Key is the image that is cataloged. That of a lookup has the repository whose tags are listed, and the digest of the image that runs.
 	Key model.ImageKey
-	// Attempt is the number of the attempt, as in RecordFailure.
+	// Lookup is TagLookup.ID, "" if the Job catalogs an image.
+	Lookup string
+	// Attempt is the number of the attempt, as in RecordFailure or FailTagLookup.
 	Attempt int
 	// ScannerUID is the UID of the Scanner that asked for the attempt, For the namespace of the workload that it was made for.
 	ScannerUID, For string
 	SizeClass       model.SizeClass
 	// Spec is the spec of the Job's pods as the operator built it, in JSON, of at most MaxJobSpec bytes.
 	Spec json.RawMessage
-	// Open says that the attempt is the current one of its image, which waits for its SBOM. Only the store sets it.
+	// Open says that the attempt is the current one of its image, which waits for its SBOM, or of its lookup. Only the store sets it.
 	Open bool
-	// SBOMSHA256 is the digest of the SBOM that the Job delivered, "" when it has not. Only SaveSBOM sets it.
+	// SBOMSHA256 is the digest of the SBOM or of the result that the Job delivered, "" when it has not. Only SaveSBOM and SaveTagLookup set it.
 	SBOMSHA256 string
 }
 

@@ -50,6 +50,7 @@ type Store interface {
 	Coverage
 	Scans
 	ScanJobs
+	TagLookups
 	SharedDatabases
 	Sessions
 	RunningCounter

@@ -17,10 +17,11 @@ type parts struct{ table, owner string }
 var (
 	sbomParts   = parts{"sbom_parts", "image_pk"}
 	reportParts = parts{"report_parts", "report_pk"}
+	tagParts    = parts{"tag_image_parts", "image"}
 )
 
-// save writes the content of an owner that has none yet.
-func (p parts) save(tx *txn, owner int64, content []byte) error {
+// save writes the content of an owner that has none yet. The owner is a primary key.
+func (p parts) save(tx *txn, owner any, content []byte) error {
 	for number := 0; len(content) > 0; number++ {
 		part := content[:min(partSize, len(content))]
 		if err := tx.Insert(p.table, []string{p.owner, "part", "content"}, []any{owner, number, part}, ""); err != nil {
@@ -32,7 +33,7 @@ func (p parts) save(tx *txn, owner int64, content []byte) error {
 }
 
 // load returns the content of an owner.
-func (p parts) load(tx *gorm.DB, owner int64) (content []byte, err error) {
+func (p parts) load(tx *gorm.DB, owner any) (content []byte, err error) {
 	rows, err := tx.Raw("SELECT content FROM "+p.table+" WHERE "+p.owner+" = ? ORDER BY part", owner).Rows()
 	if err != nil {
 		return nil, err

@@ -75,6 +75,9 @@ func (s *Store) ForgetScope(ctx context.Context, scope string) error {
 		return err
 	}
 	const what = "forget a scope"
+	if err := s.forgetTagLookups(ctx, scope); err != nil {
+		return err
+	}
 	var rows []lastUse
 	find := func(tx *gorm.DB) error {
 		rows = nil

@@ -24,14 +24,16 @@ type scanJobRow struct {
 	ScannerUID, ForNamespace                string
 	SizeClass, Spec                         string
 	SbomSha256                              string `gorm:"column:sbom_sha256"`
+	Lookup                                  string
 	IsCurrent                               int64
 }
 
-// selectScanJobs reads rows of scanJobRow; the values are the states in which an image waits for its first SBOM.
+// selectScanJobs reads rows of scanJobRow; the values are the states in which an image waits for its first SBOM. No image and no lookup have the same nonce.
 const selectScanJobs = `SELECT j.name, j.namespace, j.uid, j.image_id, j.platform, j.attempt, j.scanner_uid, j.for_namespace, j.size_class, j.spec, j.sbom_sha256,
-	CASE WHEN i.id IS NULL THEN 0 ELSE 1 END AS is_current FROM scan_jobs j
+	COALESCE(l.id, '') AS lookup, CASE WHEN i.id IS NOT NULL OR l.attempts = j.attempt AND l.unwanted_since = 0 THEN 1 ELSE 0 END AS is_current FROM scan_jobs j
 	LEFT JOIN images i ON i.image_id = j.image_id AND i.platform = j.platform AND i.nonce = j.nonce AND i.attempts = j.attempt
-	AND (i.state IN ? OR ` + isRecataloged + `)`
+	AND (i.state IN ? OR ` + isRecataloged + `)
+	LEFT JOIN tag_lookups l ON l.nonce = j.nonce`
 
 // waitingStates are the states in which an image waits for its first SBOM.
 var waitingStates = []string{string(store.StatePending), string(store.StateFailed)}
@@ -40,7 +42,7 @@ func (r *scanJobRow) job() (store.ScanJob, error) {
 	key, err := keyOf(r.ImageID, r.Platform)
 	return store.ScanJob{
 		Name: r.Name, Namespace: r.Namespace, UID: r.UID, Key: key, Attempt: r.Attempt, ScannerUID: r.ScannerUID,
-		For: r.ForNamespace, SizeClass: model.SizeClass(r.SizeClass).OrSmall(), Spec: json.RawMessage(r.Spec), Open: r.IsCurrent != 0, SBOMSHA256: r.SbomSha256,
+		Lookup: r.Lookup, For: r.ForNamespace, SizeClass: model.SizeClass(r.SizeClass).OrSmall(), Spec: json.RawMessage(r.Spec), Open: r.IsCurrent != 0, SBOMSHA256: r.SbomSha256,
 	}, err
 }
 
@@ -76,19 +78,14 @@ func (s *Store) ReserveScanJob(ctx context.Context, job store.ScanJob) (kept sto
 			kept = jobs[0]
 			return nil
 		}
-		var nonces []string
-		err = tx.Raw("SELECT i.nonce FROM images i WHERE i.image_id = ? AND i.platform = ? AND i.attempts = ? AND (i.state IN ? OR "+isRecataloged+")",
-			job.Key.ImageID, job.Key.Platform.String(), job.Attempt, waitingStates).Scan(&nonces).Error
+		nonce, err := nonceOf(tx.DB, &job)
 		if err != nil {
 			return err
-		}
-		if len(nonces) == 0 {
-			return fmt.Errorf("attempt %d at image %s: %w", job.Attempt, job.Key, store.ErrNotFound)
 		}
 		err = tx.Insert("scan_jobs", []string{
 			"name", "namespace", "uid", "image_id", "platform", "nonce", "attempt", "scanner_uid", "for_namespace", "size_class", "spec", "sbom_sha256",
 		}, []any{
-			job.Name, job.Namespace, "", job.Key.ImageID, job.Key.Platform.String(), nonces[0], job.Attempt, job.ScannerUID, job.For,
+			job.Name, job.Namespace, "", job.Key.ImageID, job.Key.Platform.String(), nonce, job.Attempt, job.ScannerUID, job.For,
 			string(job.SizeClass.OrSmall()), string(job.Spec), "",
 		}, "")
 		if err != nil {
@@ -99,6 +96,24 @@ func (s *Store) ReserveScanJob(ctx context.Context, job store.ScanJob) (kept sto
 		return nil
 	})
 	return kept, reserved && err == nil, err
+}
+
+// nonceOf returns the nonce of the image or of the lookup whose current attempt a Job makes.
+func nonceOf(tx *gorm.DB, job *store.ScanJob) (string, error) {
+	what, query, values := "image "+job.Key.String(),
+		"SELECT i.nonce FROM images i WHERE i.image_id = ? AND i.platform = ? AND i.attempts = ? AND (i.state IN ? OR "+isRecataloged+")",
+		[]any{job.Key.ImageID, job.Key.Platform.String(), job.Attempt, waitingStates}
+	if job.Lookup != "" {
+		what, query, values = "newer tags of "+job.Key.String(), "SELECT nonce FROM tag_lookups WHERE id = ? AND attempts = ? AND unwanted_since = 0", []any{job.Lookup, job.Attempt}
+	}
+	var nonces []string
+	if err := tx.Raw(query, values...).Scan(&nonces).Error; err != nil {
+		return "", err
+	}
+	if len(nonces) == 0 {
+		return "", fmt.Errorf("attempt %d at %s: %w", job.Attempt, what, store.ErrNotFound)
+	}
+	return nonces[0], nil
 }
 
 func checkScanJob(job *store.ScanJob) error {
@@ -206,20 +221,30 @@ func (s *Store) ForgetScanJobs(ctx context.Context, names []string) error {
 
 // deliver notes that a Job delivers an SBOM, and returns the Job. It is nil when the SBOM is the one that the Job delivered before.
 func deliver(tx *txn, key model.ImageKey, sbom *store.SBOM) (*store.ScanJob, error) {
-	job, err := scanJobOf(tx.DB, sbom.Job)
+	job, err := delivered(tx, sbom.Job, sbom.SHA256, "SBOM")
+	switch {
+	case err != nil || job == nil:
+		return nil, err
+	case job.Key != key || job.Lookup != "":
+		return nil, fmt.Errorf("%w: Job %s/%s does not catalog this image", store.ErrAttemptClosed, job.Namespace, job.Name)
+	}
+	return job, nil
+}
+
+// delivered notes that the Job with a UID delivers something with a digest, and returns the Job, nil if it has delivered the same before.
+func delivered(tx *txn, uid, digest, what string) (*store.ScanJob, error) {
+	job, err := scanJobOf(tx.DB, uid)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return nil, fmt.Errorf("%w: the Job is not recorded", store.ErrAttemptClosed)
 	case err != nil:
 		return nil, err
-	case job.Key != key:
-		return nil, fmt.Errorf("%w: Job %s/%s catalogs another image", store.ErrAttemptClosed, job.Namespace, job.Name)
-	case job.SBOMSHA256 != "" && job.SBOMSHA256 == sbom.SHA256:
+	case job.SBOMSHA256 != "" && job.SBOMSHA256 == digest:
 		return nil, nil
 	case job.SBOMSHA256 != "":
-		return nil, fmt.Errorf("%w: Job %s/%s delivered another SBOM before", store.ErrAttemptClosed, job.Namespace, job.Name)
+		return nil, fmt.Errorf("%w: Job %s/%s delivered another %s before", store.ErrAttemptClosed, job.Namespace, job.Name, what)
 	case !job.Open:
 		return nil, fmt.Errorf("%w: the attempt of Job %s/%s has ended", store.ErrAttemptClosed, job.Namespace, job.Name)
 	}
-	return &job, tx.Execute("UPDATE scan_jobs SET sbom_sha256 = ? WHERE name = ?", sbom.SHA256, job.Name)
+	return &job, tx.Execute("UPDATE scan_jobs SET sbom_sha256 = ? WHERE name = ?", digest, job.Name)
 }
