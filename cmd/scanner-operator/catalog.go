@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/scanner-operator/scanner-operator/internal/catalog"
@@ -84,9 +85,17 @@ Scan Jobs run this command. It writes its result to the termination message of t
 		"Repository, as HOST/PATH, from which to pull the digest of IMAGE if it cannot be pulled from its own; may be repeated, at most 4 are used")
 	flags.StringVar(&o.imageID, "image-id", "", "Image ID under which the SBOM is uploaded (default: IMAGE)")
 	flags.StringVar(&o.uploadURL, "upload-url", "", "Base URL of the operator API to upload the SBOM to")
+	o.addUploadFlags(flags)
+	flags.StringVar(&o.file, "file", "", `File to write the SBOM to; "-" is the standard output`)
+	command.MarkFlagsMutuallyExclusive("upload-url", "file")
+	command.MarkFlagsOneRequired("upload-url", "file")
+	return command
+}
+
+// addUploadFlags adds the flags of commands that scan Jobs run.
+func (o *catalogOptions) addUploadFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.tokenFile, "token-file", "", "File that contains the bearer token of the upload")
 	flags.StringVar(&o.uploadCAFile, "upload-ca-file", "", "PEM file of certificate authorities to trust for the upload, in addition to those of the system")
-	flags.StringVar(&o.file, "file", "", `File to write the SBOM to; "-" is the standard output`)
 	flags.StringVar(&o.request.CAFile, "ca-file", "", "PEM file of certificate authorities to trust for registries, in addition to those of the system")
 	flags.StringVar(&o.request.ScratchDir, "scratch-dir", "", "Directory for temporary files, which are removed on exit (default: the temporary directory of the system)")
 	flags.Var((*byteSize)(&o.request.Limits.ImageBytes), "max-image-bytes", "Maximum compressed size of the image, in bytes or as a quantity such as 8Gi")
@@ -96,9 +105,6 @@ Scan Jobs run this command. It writes its result to the termination message of t
 	flags.DurationVar(&o.request.Limits.Timeout, "timeout", o.request.Limits.Timeout, "Maximum duration of pulling, analyzing and uploading")
 	flags.StringVar(&o.terminationMessage, "termination-message-path", "/dev/termination-log",
 		"Existing file to write the result to; ignored if it does not exist")
-	command.MarkFlagsMutuallyExclusive("upload-url", "file")
-	command.MarkFlagsOneRequired("upload-url", "file")
-	return command
 }
 
 // notifyTermination cancels the context on the first SIGTERM or SIGINT, with a cause.
@@ -124,7 +130,8 @@ func notifyTermination(parent context.Context) (context.Context, func()) {
 	}
 }
 
-func (o *catalogOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
+// prepare reads the platform and the configuration of registries.
+func (o *catalogOptions) prepare(stderr io.Writer) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
@@ -146,6 +153,13 @@ func (o *catalogOptions) run(ctx context.Context, stdout, stderr io.Writer) erro
 		}
 	}
 	o.request.Warn = func(text string) { _, _ = fmt.Fprintln(stderr, "Warning:", text) }
+	return nil
+}
+
+func (o *catalogOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
+	if err := o.prepare(stderr); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, o.request.Limits.Timeout)
 	defer cancel()
 	result, err := catalog.Run(ctx, o.request)
@@ -172,10 +186,8 @@ func (o *catalogOptions) deliver(ctx context.Context, stdout io.Writer, result *
 	if o.uploadURL == "" {
 		return o.write(stdout, result.SBOM)
 	}
-	upload := catalog.UploadRequest{
-		URL: o.uploadURL, TokenFile: o.tokenFile, CAFile: o.uploadCAFile, CAs: os.Getenv(scanjob.UploadCAVariable),
-		ImageID: o.imageID, Platform: o.request.Platform, Unreadable: result.Stats.Unreadable, SBOM: result.SBOM,
-	}
+	upload := o.upload()
+	upload.Unreadable, upload.SBOM = result.Stats.Unreadable, result.SBOM
 	if upload.ImageID == "" {
 		upload.ImageID = o.request.Image
 	}
@@ -183,6 +195,13 @@ func (o *catalogOptions) deliver(ctx context.Context, stdout io.Writer, result *
 		upload.Platform = result.Platform
 	}
 	return catalog.Upload(ctx, upload)
+}
+
+// upload is an upload without anything to deliver.
+func (o *catalogOptions) upload() catalog.UploadRequest {
+	return catalog.UploadRequest{
+		URL: o.uploadURL, TokenFile: o.tokenFile, CAFile: o.uploadCAFile, CAs: os.Getenv(scanjob.UploadCAVariable), ImageID: o.imageID, Platform: o.request.Platform,
+	}
 }
 
 func (o *catalogOptions) write(stdout io.Writer, sbom []byte) error {

@@ -56,7 +56,7 @@ func newRootCommand() *cobra.Command {
 		SilenceErrors: true,
 		Version:       version.String(),
 	}
-	root.AddCommand(newManagerCommand(), newCatalogCommand(), newScanCommand(), newDiffCommand(), newNewerTagsCommand(), newPlanCommand(), newDBCommand(), plugin.ReportCommand("scanner-operator"), newVersionCommand())
+	root.AddCommand(newManagerCommand(), newCatalogCommand(), newCatalogNewerTagsCommand(), newScanCommand(), newDiffCommand(), newNewerTagsCommand(), newPlanCommand(), newDBCommand(), plugin.ReportCommand("scanner-operator"), newVersionCommand())
 	return root
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -14,6 +15,9 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 )
+
+// digestTimeout bounds the time until a registry has told a digest.
+const digestTimeout = time.Minute
 
 // fetchFunc fetches what a reference was resolved to.
 type fetchFunc func(context.Context, *resolved) error
@@ -118,6 +122,36 @@ func withCredentials[T any](ctx context.Context, request Request, repository nam
 		}
 	}
 	return none, candidates.explain(refused)
+}
+
+// Digest returns the digest of what request.Image refers to now, which can be an index, without pulling it. The error is always an *Error.
+func Digest(ctx context.Context, request Request) (string, error) {
+	reference, err := parseReference(request.Image)
+	if err != nil {
+		return "", typed(ctx, err, model.ReasonNotPullable)
+	}
+	if request.sleep == nil {
+		request.sleep = sleepContext
+	}
+	bounded, cancel := context.WithTimeout(ctx, min(digestTimeout, request.Limits.orDefaults().Timeout))
+	defer cancel()
+	digest, err := fromMirrors(bounded, request, reference.Context(), func(repository name.Repository) (string, error) {
+		return withCredentials(bounded, request, repository, func(client *registryClient) (string, error) {
+			defer client.http.CloseIdleConnections()
+			raw, _, err := (&remoteSource{client: client}).manifestBytes(bounded, reference.Identifier())
+			if err != nil {
+				return "", err
+			}
+			if pinned, err := v1.NewHash(reference.Identifier()); err == nil {
+				return pinned.String(), verify(raw, pinned, "manifest")
+			}
+			return digestOf(raw), nil
+		})
+	})
+	if err != nil {
+		return "", typed(bounded, err, model.ReasonRegistryUnavailable)
+	}
+	return digest, nil
 }
 
 func parseReference(image string) (name.Reference, error) {

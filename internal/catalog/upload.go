@@ -23,6 +23,9 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
+// MediaTypeNewerTags is the media type of a candidates.Report.
+const MediaTypeNewerTags = "application/vnd.scanner-operator.newer-tags+json"
+
 const (
 	// uploadAttempts bounds how often an SBOM is offered; together with the waits, about a minute of trouble is sat out.
 	uploadAttempts = 8
@@ -36,7 +39,7 @@ const (
 	maxProblemBytes = 64 << 10
 )
 
-// UploadRequest hands an SBOM to the operator.
+// UploadRequest hands an SBOM, or newer tags, to the operator.
 type UploadRequest struct {
 	// URL is the operator's address, http or https, such as https://scanner-operator.system.svc:8000.
 	URL string
@@ -51,12 +54,14 @@ type UploadRequest struct {
 	Unreadable int64
 	// SBOM is syft-json.
 	SBOM []byte
+	// NewerTags is a candidates.Report in JSON, which is uploaded instead of an SBOM if it is there.
+	NewerTags []byte
 
 	// sleep replaces the wait in tests.
 	sleep func(context.Context, time.Duration) error
 }
 
-// Upload offers an SBOM until it is accepted, refused for good, or the context ends. The error is always an *Error;
+// Upload offers what the request has until it is accepted, refused for good, or the context ends. The error is always an *Error;
 // it holds what the operator said, and never the token.
 func Upload(ctx context.Context, request UploadRequest) error {
 	if err := upload(ctx, request); err != nil {
@@ -70,7 +75,7 @@ func upload(ctx context.Context, request UploadRequest) error {
 	if err != nil {
 		return err
 	}
-	body, err := compressSBOM(request.SBOM)
+	body, err := request.body()
 	if err != nil {
 		return err
 	}
@@ -98,7 +103,21 @@ func upload(ctx context.Context, request UploadRequest) error {
 			break
 		}
 	}
-	return fmt.Errorf("upload the SBOM of %s to %s: %w", request.ImageID, hostOf(target), err)
+	return fmt.Errorf("upload the %s of %s to %s: %w", body.what, request.ImageID, hostOf(target), err)
+}
+
+// uploadBody is what is uploaded.
+type uploadBody struct {
+	what, mediaType, encoding string
+	content                   []byte
+}
+
+func (r *UploadRequest) body() (uploadBody, error) {
+	if r.NewerTags != nil {
+		return uploadBody{what: "newer tags", mediaType: MediaTypeNewerTags, content: r.NewerTags}, nil
+	}
+	content, err := compressSBOM(r.SBOM)
+	return uploadBody{what: "SBOM", mediaType: "application/vnd.syft+json", encoding: "zstd", content: content}, err
 }
 
 func uploadURL(request UploadRequest) (string, error) {
@@ -109,7 +128,11 @@ func uploadURL(request UploadRequest) (string, error) {
 	if request.Platform == (model.Platform{}) {
 		return "", failf(model.ReasonUploadFailed, "the platform of %s is unknown; specify it", request.ImageID)
 	}
-	target := strings.TrimRight(request.URL, "/") + "/api/v1/images/" + url.PathEscape(request.ImageID) + "/sbom?platform=" + request.Platform.String()
+	kind := "sbom"
+	if request.NewerTags != nil {
+		kind = "newer-tags"
+	}
+	target := strings.TrimRight(request.URL, "/") + "/api/v1/images/" + url.PathEscape(request.ImageID) + "/" + kind + "?platform=" + request.Platform.String()
 	if request.Unreadable > 0 {
 		target += "&unreadable=" + strconv.FormatInt(request.Unreadable, 10)
 	}
@@ -164,13 +187,15 @@ func uploadClient(upload UploadRequest) (*http.Client, error) {
 }
 
 // uploadOnce makes one attempt. It says whether another is worth it, and the wait that the operator asks for.
-func uploadOnce(ctx context.Context, client *http.Client, target, tokenFile string, body []byte) (wait time.Duration, again bool, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPut, target, bytes.NewReader(body))
+func uploadOnce(ctx context.Context, client *http.Client, target, tokenFile string, body uploadBody) (wait time.Duration, again bool, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPut, target, bytes.NewReader(body.content))
 	if err != nil {
 		return 0, false, errors.New("the upload URL is invalid")
 	}
-	request.Header.Set("Content-Type", "application/vnd.syft+json")
-	request.Header.Set("Content-Encoding", "zstd")
+	request.Header.Set("Content-Type", body.mediaType)
+	if body.encoding != "" {
+		request.Header.Set("Content-Encoding", body.encoding)
+	}
 	request.Header.Set("User-Agent", userAgent)
 	if tokenFile != "" {
 		token, err := readToken(tokenFile)

@@ -32,8 +32,8 @@ type TagLookups interface {
 	// KnownTagDigests returns digests of images of a repository and platform that the scope has cataloged for its lookups with a cataloger, the newest
 	// first, at most limit.
 	KnownTagDigests(ctx context.Context, scope, repository string, platform model.Platform, cataloger string, limit int) ([]string, error)
-	// FailTagLookup ends attempt number attempt of a lookup without a result. next is when the following one may begin, and namespace the one whose
-	// credentials were used. An outcome without a reason is no failure: what is known of the lookup stays. It returns false, and changes nothing, if that
+	// FailTagLookup ends attempt number attempt of a lookup without a result. next is when the following one may begin, and namespace that of the
+	// workload that it was made for. An outcome without a reason is no failure: what is known of the lookup stays. It returns false, and changes nothing, if that
 	// attempt is not the current one.
 	FailTagLookup(ctx context.Context, id string, attempt int, outcome model.Outcome, namespace string, next time.Time) (bool, error)
 	// SaveTagLookup keeps the result of a lookup that the Job with a UID delivers, and ends the attempt. The same result of the same Job again changes
@@ -78,9 +78,11 @@ type TagLookup struct {
 	Incomplete string
 	// Reason and Message say why there are no newer tags, "" if there are some.
 	Reason, Message string
-	// Failure is that of the last attempt, without a reason if it did not fail. FailedIn is the namespace whose credentials it used, "" for that of the operator.
-	Failure  model.Outcome
-	FailedIn string
+	// Failure is that of the last attempt, without a reason if it did not fail.
+	Failure model.Outcome
+	// For is the namespace of the workload that the last attempt was made for, "" before the first one: Incomplete, the message of Failure and problems of tags
+	// can name Secrets there.
+	For string
 	// Tags are in the order of preference. WantTagLookups leaves them out, and NewerTags leaves out Namespaces.
 	Tags []NewerTag
 }

@@ -51,8 +51,8 @@ func (s *Store) SaveTagLookup(ctx context.Context, job string, result store.TagR
 		}
 		of := rows[0] // That of an open Job is there.
 		err = tx.Execute(`UPDATE tag_lookups SET attempts = attempts + 1, failures = 0, next_at = 0, looked_up_at = ?, source = ?, listed = ?, incomplete = ?, reason = ?, message = ?,
-			failed_reason = '', failed_message = '', failed_in = '' WHERE id = ?`, tx.now, sqldb.Truncate(result.Source, maxIdentifier), result.Listed,
-			sqldb.Truncate(result.Incomplete, store.MaxTagText), sqldb.Truncate(result.Reason, maxIdentifier), sqldb.Truncate(result.Message, store.MaxTagText), from.Lookup)
+			failed_reason = '', failed_message = '', for_namespace = ? WHERE id = ?`, tx.now, sqldb.Truncate(result.Source, maxIdentifier), result.Listed,
+			sqldb.Truncate(result.Incomplete, store.MaxTagText), sqldb.Truncate(result.Reason, maxIdentifier), sqldb.Truncate(result.Message, store.MaxTagText), from.For, from.Lookup)
 		if err != nil {
 			return err
 		}

@@ -23,18 +23,18 @@ type tagLookupRow struct {
 	Source                                        string
 	Listed                                        int
 	Incomplete, Reason, Message                   string
-	FailedReason, FailedMessage, FailedIn         string
+	FailedReason, FailedMessage, ForNamespace         string
 }
 
 const tagLookupColumns = `l.id, l.image_id, l.platform, l.repository, l.tag, l.nonce, l.attempts, l.failures, l.next_at, l.unwanted_since, l.looked_up_at,
-	l.source, l.listed, l.incomplete, l.reason, l.message, l.failed_reason, l.failed_message, l.failed_in`
+	l.source, l.listed, l.incomplete, l.reason, l.message, l.failed_reason, l.failed_message, l.for_namespace`
 
 func (r *tagLookupRow) lookup() (store.TagLookup, error) {
 	key, err := keyOf(r.ImageID, r.Platform)
 	return store.TagLookup{
 		ID: r.ID, WantedTags: store.WantedTags{Key: key, Repository: r.Repository, Tag: r.Tag}, Nonce: r.Nonce, Attempts: r.Attempts, Failures: r.Failures,
 		NextAttempt: fromMicros(r.NextAt), LookedUpAt: fromMicros(r.LookedUpAt), Source: r.Source, Listed: r.Listed, Incomplete: r.Incomplete,
-		Reason: r.Reason, Message: r.Message, Failure: model.Outcome{Reason: model.Reason(r.FailedReason), Message: r.FailedMessage}, FailedIn: r.FailedIn,
+		Reason: r.Reason, Message: r.Message, Failure: model.Outcome{Reason: model.Reason(r.FailedReason), Message: r.FailedMessage}, For: r.ForNamespace,
 	}, err
 }
 
@@ -180,7 +180,7 @@ func set(names []string) map[string]bool {
 
 var tagLookupInsert = []string{
 	"id", "scope", "image_id", "platform", "repository", "tag", "nonce", "attempts", "failures", "next_at", "unwanted_since", "looked_up_at", "source", "listed", "incomplete",
-	"reason", "message", "failed_reason", "failed_message", "failed_in",
+	"reason", "message", "failed_reason", "failed_message", "for_namespace",
 }
 
 // write makes the lookups of a scope those that it wants.
@@ -260,7 +260,7 @@ func (s *Store) FailTagLookup(ctx context.Context, id string, attempt int, outco
 		if outcome.Succeeded() {
 			return tx.Execute("UPDATE tag_lookups SET attempts = attempts + 1, next_at = ? WHERE id = ?", micros(next), id)
 		}
-		return tx.Execute("UPDATE tag_lookups SET attempts = attempts + 1, failures = failures + 1, next_at = ?, failed_reason = ?, failed_message = ?, failed_in = ? WHERE id = ?",
+		return tx.Execute("UPDATE tag_lookups SET attempts = attempts + 1, failures = failures + 1, next_at = ?, failed_reason = ?, failed_message = ?, for_namespace = ? WHERE id = ?",
 			micros(next), string(outcome.Reason), sqldb.Truncate(outcome.Message, store.MaxTagText), namespace, id)
 	})
 	return ended && err == nil, err

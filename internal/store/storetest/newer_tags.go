@@ -84,6 +84,7 @@ var newerTagTests = map[string]func(*testing.T, *fixture){
 		must(t, f.SaveTagLookup(t.Context(), "uid-1", result)) // The sender may have missed the answer.
 		want := lookup
 		want.Attempts, want.LookedUpAt, want.Source, want.Listed, want.Incomplete, want.Namespaces = 1, now, "mirror.example/app", 7, "cut", nil
+		want.For = "shop"
 		want.Tags = []store.NewerTag{
 			{Tag: "1.2", Kind: "patch", Digest: "sha256:1.2"}, {Tag: "2.0", Kind: "patch", Digest: "sha256:2.0"},
 			{Tag: "1.3", Kind: "minor", Digest: "sha256:1.3", Problem: "too large"},
@@ -161,7 +162,7 @@ var newerTagTests = map[string]func(*testing.T, *fixture){
 			failed = failed || attempt == 0
 		}
 		want := lookup
-		want.Attempts, want.Failures, want.NextAttempt, want.Failure, want.FailedIn = 1, 1, next, outcome, "a"
+		want.Attempts, want.Failures, want.NextAttempt, want.Failure, want.For = 1, 1, next, outcome, "a"
 		if diff := cmp.Diff(want, f.wantLookups(t, "scope", wantedTags(key, "1.1", "a"))[0]); diff != "" {
 			t.Errorf("failed (-want +got):\n%s", diff)
 		}

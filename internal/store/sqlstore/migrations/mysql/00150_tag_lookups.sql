@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS tag_lookups (
     message TEXT NOT NULL,
     failed_reason TEXT NOT NULL,
     failed_message TEXT NOT NULL,
-    failed_in VARCHAR(253) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    for_namespace VARCHAR(253) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     INDEX tag_lookups_scope (scope),
     INDEX tag_lookups_image (image_id, platform)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;

@@ -23,7 +23,7 @@ CREATE TABLE tag_lookups (
     message        TEXT COLLATE "C" NOT NULL,
     failed_reason  TEXT COLLATE "C" NOT NULL,
     failed_message TEXT COLLATE "C" NOT NULL,
-    failed_in      TEXT COLLATE "C" NOT NULL
+    for_namespace  TEXT COLLATE "C" NOT NULL
 );
 CREATE INDEX tag_lookups_scope ON tag_lookups (scope);
 CREATE INDEX tag_lookups_image ON tag_lookups (image_id, platform);

@@ -23,7 +23,7 @@ CREATE TABLE tag_lookups (
     message        TEXT NOT NULL,
     failed_reason  TEXT NOT NULL,
     failed_message TEXT NOT NULL,
-    failed_in      TEXT NOT NULL
+    for_namespace  TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX tag_lookups_scope ON tag_lookups (scope);
 CREATE INDEX tag_lookups_image ON tag_lookups (image_id, platform);
