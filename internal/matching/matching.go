@@ -58,6 +58,10 @@ type Store interface {
 	SaveSBOM(ctx context.Context, key model.ImageKey, sbom store.SBOM, catalog model.Catalog) error
 	SBOM(ctx context.Context, in store.Namespaces, key model.ImageKey) (store.SBOM, error)
 	SaveReport(ctx context.Context, may store.Namespaces, imageID string, report store.Report) error
+	SaveTagLookup(ctx context.Context, job string, result store.TagResult) error
+	UnmatchedTagImages(ctx context.Context, resultSet int64, limit int) ([]string, error)
+	TagImageSBOM(ctx context.Context, id string) (store.SBOM, error)
+	SaveTagFindings(ctx context.Context, id, sbomSHA256 string, resultSet int64, found store.TagFindings) error
 }
 
 // Library holds the installed vulnerability databases.

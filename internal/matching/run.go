@@ -93,7 +93,10 @@ func (r *runner) pass(ctx context.Context) error {
 	if err := r.rematch(ctx, current); err != nil {
 		return err
 	}
-	return r.prune(ctx)
+	if err := r.prune(ctx); err != nil {
+		return err
+	}
+	return r.matchNewerTags(ctx)
 }
 
 // firstResultSet returns the current result set, which is begun when there is a database but no result set yet.

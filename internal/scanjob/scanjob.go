@@ -125,11 +125,13 @@ func DefaultOptions() Options {
 	}
 }
 
-// Request asks for one attempt to catalog an image.
+// Request asks for one attempt to catalog an image, or to look up newer tags of one.
 type Request struct {
 	// Name is that of the Job, from Name.
 	Name string
 	Key  model.ImageKey
+	// Lookup has the scan catalog newer tags instead of Key, under which it uploads them; nil to catalog Key. It requires the platform of Key, and no Volume.
+	Lookup *Lookup
 	// Attempt is the number of the attempt, from 0; Build does not read it.
 	Attempt int
 	// Namespace is that of the operator, or one in which a pod runs the image, so that the pod's pull secrets can be mounted.
@@ -157,6 +159,20 @@ type Request struct {
 	Tolerations         []corev1.Toleration
 	PriorityClassName   string
 }
+
+// Lookup says which newer tags are cataloged.
+type Lookup struct {
+	// ID is store.TagLookup.ID; Build does not read it.
+	ID string
+	// Reference is REPOSITORY:TAG, and Limit the maximum number of newer tags.
+	Reference string
+	Limit     int
+	// Known are digests of images that need not be cataloged. Build uses the first MaxKnown.
+	Known []string
+}
+
+// MaxKnown bounds Lookup.Known.
+const MaxKnown = 50
 
 // Build makes the Job. Its pod meets Pod Security "restricted" and carries no API token but one for Audience.
 func Build(req Request, opts Options) *batchv1.Job {
@@ -284,15 +300,21 @@ func nodeSelector(req Request, opts Options) map[string]string {
 }
 
 func arguments(req Request, opts Options) []string {
-	args := []string{
-		"catalog", req.Key.ImageID,
-		"--image-id=" + req.Key.ImageID,
-		"--upload-url=" + opts.UploadURL,
-		"--token-file=" + tokenPath + "/" + tokenFile,
-		"--scratch-dir=" + scratchPath,
-		// Shorter than the deadline of the Job, so that the container can still report its outcome.
-		"--timeout=" + (opts.Deadline - opts.Deadline/10).String(),
+	command := []string{"catalog", req.Key.ImageID}
+	if req.Lookup != nil {
+		command = []string{"catalog-newer-tags", req.Lookup.Reference, "--limit=" + strconv.Itoa(req.Lookup.Limit)}
+		for _, digest := range req.Lookup.Known[:min(len(req.Lookup.Known), MaxKnown)] {
+			command = append(command, "--known-digest="+digest)
+		}
 	}
+	args := append(command,
+		"--image-id="+req.Key.ImageID,
+		"--upload-url="+opts.UploadURL,
+		"--token-file="+tokenPath+"/"+tokenFile,
+		"--scratch-dir="+scratchPath,
+		// Shorter than the deadline of the Job, so that the container can still report its outcome.
+		"--timeout="+(opts.Deadline-opts.Deadline/10).String(),
+	)
 	if p := req.Key.Platform.String(); p != "" {
 		args = append(args, "--platform="+p)
 	}

@@ -32,6 +32,8 @@ import (
 type Ingester interface {
 	// IngestSBOM keeps what a scan Job delivered. The delivery names no Job and no source when authentication is off.
 	IngestSBOM(ctx context.Context, key model.ImageKey, delivery store.Delivery, zstdBody io.Reader) error
+	// IngestNewerTags keeps the result of a lookup of newer tags that a scan Job delivered. The body is a candidates.Report.
+	IngestNewerTags(ctx context.Context, delivery store.Delivery, body io.Reader) error
 	// IngestReport keeps a report from outside, and its components as the packages of the image.
 	IngestReport(ctx context.Context, imageID string, report UploadedReport) error
 }

@@ -72,6 +72,7 @@ func (f *fixture) seedAll() {
 		f.t.Fatalf("%d rollouts were evaluated, %v", evaluated, err)
 	}
 	f.must(f.store.RecordDay(ctx))
+	f.seedTags(newer, "shop", build.ID)
 }
 
 // visit is a request that the specification allows, with a part of its answer.
@@ -90,6 +91,8 @@ func visits() []visit {
 		{"/api/v1/images/{imageId}", image + "?platform=linux/amd64", `"platform":"linux/amd64"`},
 		{"/api/v1/images/{imageId}/presences", image + "/presences", `"name":"web"`},
 		{"/api/v1/images/{imageId}/presences", image + "/presences?platform=linux/amd64&pageSize=1", `"total":1`},
+		{"/api/v1/images/{imageId}/newer-tags", image + "/newer-tags", `"closed":{"critical":`},
+		{"/api/v1/images/{imageId}/newer-tags", image + "/newer-tags?platform=linux/amd64", `"failureReason":"ImagePullDenied"`},
 		{"/api/v1/images/{imageId}/findings", image + "/findings", `"owners":["Team Shop"]`},
 		{"/api/v1/vulnerabilities/{id}/affected", "/api/v1/vulnerabilities/CVE-2024-0000/affected", `"owners":["Team Shop"]`},
 		{"/api/v1/vulnerabilities/{id}", "/api/v1/vulnerabilities/CVE-2024-0000", `"images":2`},

@@ -107,6 +107,14 @@ func (i *ingester) IngestSBOM(_ context.Context, key model.ImageKey, delivery st
 	return i.err
 }
 
+func (i *ingester) IngestNewerTags(_ context.Context, delivery store.Delivery, body io.Reader) error {
+	content, err := io.ReadAll(body)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.got, i.deliveries = content, append(i.deliveries, delivery)
+	return errors.Join(err, i.err)
+}
+
 // emptyDatabase is the file of a database with the current schema. Migrations take longer than most tests.
 var emptyDatabase = sync.OnceValues(func() (_ []byte, err error) {
 	folder, err := os.MkdirTemp("", "scanner-operator-server-")
@@ -463,6 +471,8 @@ type slowIngester struct{ entered, leave chan struct{} }
 
 func (i *slowIngester) IngestReport(context.Context, string, server.UploadedReport) error { return nil }
 
+func (i *slowIngester) IngestNewerTags(context.Context, store.Delivery, io.Reader) error { return nil }
+
 func (i *slowIngester) IngestSBOM(ctx context.Context, _ model.ImageKey, _ store.Delivery, _ io.Reader) error {
 	close(i.entered)
 	select {
@@ -477,6 +487,8 @@ func (i *slowIngester) IngestSBOM(ctx context.Context, _ model.ImageKey, _ store
 type gate struct{ entered, leave chan struct{} }
 
 func (g *gate) IngestReport(context.Context, string, server.UploadedReport) error { return nil }
+
+func (g *gate) IngestNewerTags(context.Context, store.Delivery, io.Reader) error { return nil }
 
 func (g *gate) IngestSBOM(ctx context.Context, _ model.ImageKey, _ store.Delivery, _ io.Reader) error {
 	g.entered <- struct{}{}

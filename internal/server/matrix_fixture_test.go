@@ -313,4 +313,5 @@ func (f *fixture) happen(clk *matrixClock, holds func(namespace string) bool) {
 	f.must(err)
 	_, err = f.store.RecordOverdue(ctx)
 	f.must(err)
+	f.lookUpTags(holds)
 }

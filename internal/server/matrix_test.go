@@ -57,6 +57,8 @@ var matrix = map[string]matrixRow{
 	"GET /api/v1/images/{imageId}/packages":     {targets: []string{"/api/v1/images/IMAGE/packages", "/api/v1/images/IMAGE/packages?pageSize=1", "/api/v1/images/IMAGE/packages?layer=1", "/api/v1/images/IMAGE/packages?severity=High", "/api/v1/images/IMAGE/packages?origin=base"}},
 	"GET /api/v1/images/{imageId}/layers":       {targets: []string{"/api/v1/images/IMAGE/layers", "/api/v1/images/IMAGE/layers?vulnerable=true", "/api/v1/images/IMAGE/layers?origin=image"}},
 	"GET /api/v1/images/{imageId}/sbom":         {targets: withFormats("/api/v1/images/IMAGE/sbom", []string{"?format=cyclonedx-json", "?format=spdx-json"})},
+	"GET /api/v1/images/{imageId}/newer-tags":   {targets: []string{"/api/v1/images/IMAGE/newer-tags", "/api/v1/images/IMAGE/newer-tags?platform=linux/amd64"}},
+	"PUT /api/v1/images/{imageId}/newer-tags":   {other: "TestWhoMayDoWhat: scan pods only"},
 	"POST /api/v1/images/{imageId}/scan":        {other: "TestMatrixOfChanges"},
 	"GET /api/v1/images/{imageId}/presences":    {targets: []string{"/api/v1/images/IMAGE/presences", "/api/v1/images/IMAGE/presences?pageSize=1"}},
 	"GET /api/v1/vulnerabilities":               {targets: withFormats("/api/v1/vulnerabilities", listFormats, "?pageSize=1", "?owner=common", "?fixable=true&sort=-severity", "?overdue=true", "?text=CVE", "?namespace=bank", "?namespace=dark")},

@@ -83,6 +83,8 @@ func routes(l Limits) map[string]route {
 		"GET /api/v1/images/{imageId}/layers":       reading(auth.VerbGet),
 		"GET /api/v1/images/{imageId}/sbom":         reading(auth.VerbGet),
 		"PUT /api/v1/images/{imageId}/sbom":         {change: change{auth.VerbUpdate, "sboms"}, body: l.SBOMBody, read: l.UploadTimeout, write: l.UploadTimeout + l.WriteTimeout},
+		"GET /api/v1/images/{imageId}/newer-tags":   costing(searchCost, reading(auth.VerbGet)),
+		"PUT /api/v1/images/{imageId}/newer-tags":   {change: change{auth.VerbUpdate, "newertags"}, body: l.SBOMBody, read: l.UploadTimeout, write: l.UploadTimeout + l.WriteTimeout},
 		"POST /api/v1/images/{imageId}/scan":        changes(plain(auth.VerbUpdate), "scan", "images"),
 		"GET /api/v1/images/{imageId}/presences":    reading(auth.VerbGet),
 		"GET /api/v1/vulnerabilities":               reading(auth.VerbList),

@@ -115,6 +115,15 @@ func matrix() map[string]row {
 				anonymous: 401, viewer: 403, editor: 403, person: 401, ownPod: 204, otherPod: 403, expired: 401, wrongAudience: 401,
 			},
 		},
+		"GET /api/v1/images/{imageId}/newer-tags": reading("/api/v1/images/{app}/newer-tags", 200),
+		// The Job of the own pod catalogs the image.
+		"PUT /api/v1/images/{imageId}/newer-tags": {
+			target: "/api/v1/images/{app}/newer-tags?platform=linux%2Famd64", body: `{"listed":1,"reason":"Newest"}`,
+			headers: []string{"Content-Type", "application/vnd.scanner-operator.newer-tags+json"},
+			want: map[string]int{
+				anonymous: 401, viewer: 403, editor: 403, person: 401, ownPod: 403, otherPod: 403, expired: 401, wrongAudience: 401,
+			},
+		},
 		"GET /api/v1/images/{imageId}/presences":     reading("/api/v1/images/{app}/presences", 200),
 		"GET /api/v1/vulnerabilities":                reading("/api/v1/vulnerabilities", 200),
 		"GET /api/v1/vulnerabilities/{id}":           reading("/api/v1/vulnerabilities/CVE-1-1", 404),

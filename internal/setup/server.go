@@ -153,6 +153,11 @@ func (i ingester) IngestSBOM(ctx context.Context, key model.ImageKey, delivery s
 	return refusal(i.matcher.IngestSBOM(ctx, key, delivery, body))
 }
 
+// IngestNewerTags implements server.Ingester.
+func (i ingester) IngestNewerTags(ctx context.Context, delivery store.Delivery, body io.Reader) error {
+	return refusal(i.matcher.IngestNewerTags(ctx, delivery, body))
+}
+
 // IngestReport implements server.Ingester.
 func (i ingester) IngestReport(ctx context.Context, imageID string, uploaded server.UploadedReport) error {
 	report := store.Report{Content: uploaded.Content, Counts: uploaded.Counts}

@@ -39,8 +39,6 @@ type TagLookups interface {
 	// SaveTagLookup keeps the result of a lookup that the Job with a UID delivers, and ends the attempt. The same result of the same Job again changes
 	// nothing. ErrAttemptClosed if the Job may not deliver it (any more).
 	SaveTagLookup(ctx context.Context, job string, result TagResult) error
-	// NewerTags returns the lookups of an image that namespaces of in run, by repository and tag.
-	NewerTags(ctx context.Context, in Namespaces, key model.ImageKey) ([]TagLookup, error)
 	// UnmatchedTagImages returns images of newer tags, by ID, that were not matched for a result set, at most limit.
 	UnmatchedTagImages(ctx context.Context, resultSet int64, limit int) ([]string, error)
 	// TagImageSBOM returns the SBOM of the image of a newer tag, or ErrNotFound.

@@ -585,6 +585,48 @@ func (e ImageState) Valid() bool {
 	}
 }
 
+// Defines values for NewerTagKind.
+const (
+	Major NewerTagKind = "major"
+	Minor NewerTagKind = "minor"
+	Patch NewerTagKind = "patch"
+)
+
+// Valid indicates whether the value is a known member of the NewerTagKind enum.
+func (e NewerTagKind) Valid() bool {
+	switch e {
+	case Major:
+		return true
+	case Minor:
+		return true
+	case Patch:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NewerTagState.
+const (
+	NewerTagStateCompared NewerTagState = "Compared"
+	NewerTagStateFailed   NewerTagState = "Failed"
+	NewerTagStatePending  NewerTagState = "Pending"
+)
+
+// Valid indicates whether the value is a known member of the NewerTagState enum.
+func (e NewerTagState) Valid() bool {
+	switch e {
+	case NewerTagStateCompared:
+		return true
+	case NewerTagStateFailed:
+		return true
+	case NewerTagStatePending:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for NotificationSinkType.
 const (
 	Alertmanager NotificationSinkType = "alertmanager"
@@ -771,6 +813,27 @@ func (e SummaryReportScopeKind) Valid() bool {
 	case SummaryReportScopeKindNamespace:
 		return true
 	case SummaryReportScopeKindOwner:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TagLookupState.
+const (
+	TagLookupStateFailed   TagLookupState = "Failed"
+	TagLookupStateLookedUp TagLookupState = "LookedUp"
+	TagLookupStatePending  TagLookupState = "Pending"
+)
+
+// Valid indicates whether the value is a known member of the TagLookupState enum.
+func (e TagLookupState) Valid() bool {
+	switch e {
+	case TagLookupStateFailed:
+		return true
+	case TagLookupStateLookedUp:
+		return true
+	case TagLookupStatePending:
 		return true
 	default:
 		return false
@@ -2583,6 +2646,49 @@ type NewException struct {
 	Spec ExceptionSpec `json:"spec"`
 }
 
+// NewerTag A newer tag, compared with the image that runs. Lists have at most 100 findings, the most severe first.
+type NewerTag struct {
+	// Closed The findings that the newer tag does not have.
+	Closed         *SeverityCounts   `json:"closed,omitempty"`
+	ClosedFindings *[]RolloutFinding `json:"closedFindings,omitempty"`
+
+	// Digest Digest of the image that the tag had.
+	Digest *string      `json:"digest,omitempty"`
+	Kind   NewerTagKind `json:"kind"`
+
+	// Message Why the image cannot be scanned.
+	Message *string `json:"message,omitempty"`
+
+	// Opened The findings that only the newer tag has.
+	Opened         *SeverityCounts   `json:"opened,omitempty"`
+	OpenedFindings *[]RolloutFinding `json:"openedFindings,omitempty"`
+
+	// Recommended Whether this is the tag that removes the most risk, and opens no finding that is High, Critical or known to be exploited.
+	Recommended bool `json:"recommended"`
+
+	// Remaining The findings that the newer tag has as well.
+	Remaining *SeverityCounts `json:"remaining,omitempty"`
+
+	// RiskRemoved Risk of the closed findings minus that of the opened findings.
+	RiskRemoved *float32 `json:"riskRemoved,omitempty"`
+
+	// State `Pending` until the image of the tag is matched with the vulnerability database of the findings, `Failed` if it cannot be scanned.
+	State NewerTagState `json:"state"`
+	Tag   string        `json:"tag"`
+}
+
+// NewerTagKind defines model for NewerTag.Kind.
+type NewerTagKind string
+
+// NewerTagState `Pending` until the image of the tag is matched with the vulnerability database of the findings, `Failed` if it cannot be scanned.
+type NewerTagState string
+
+// NewerTags defines model for NewerTags.
+type NewerTags struct {
+	// Items One item for each tag with which containers run the image, by repository and tag.
+	Items []TagLookup `json:"items"`
+}
+
 // NotificationCondition A condition of the rule; absent before the operator has seen the rule.
 type NotificationCondition struct {
 	Message string `json:"message"`
@@ -3235,6 +3341,44 @@ type SummaryReport struct {
 
 // SummaryReportScopeKind defines model for SummaryReport.Scope.Kind.
 type SummaryReportScopeKind string
+
+// TagLookup Newer tags of one tag.
+type TagLookup struct {
+	FailureMessage *string `json:"failureMessage,omitempty"`
+
+	// FailureReason Reason of the failure of the last attempt.
+	FailureReason *string `json:"failureReason,omitempty"`
+
+	// Incomplete Why newer tags can be missing.
+	Incomplete *string `json:"incomplete,omitempty"`
+
+	// Listed Number of tags of the repository.
+	Listed int `json:"listed"`
+
+	// LookedUpAt Time of the last successful lookup.
+	LookedUpAt *time.Time `json:"lookedUpAt,omitempty"`
+	Message    *string    `json:"message,omitempty"`
+
+	// NextAttemptAt Earliest time of the next attempt after a failed one.
+	NextAttemptAt *time.Time `json:"nextAttemptAt,omitempty"`
+
+	// Reason Why there are no newer tags: `NoVersion` (the tag is no version) or `Newest`.
+	Reason     *string `json:"reason,omitempty"`
+	Repository string  `json:"repository"`
+
+	// Source Mirror whose tags were listed instead of those of the repository.
+	Source *string `json:"source,omitempty"`
+
+	// State `Pending` before the first lookup, `LookedUp` after the last one succeeded, `Failed` after it failed; the newer tags are those of the last successful one.
+	State TagLookupState `json:"state"`
+	Tag   string         `json:"tag"`
+
+	// Tags The newest tag of the same minor line, of the same major line, and of all, without duplicates.
+	Tags []NewerTag `json:"tags"`
+}
+
+// TagLookupState `Pending` before the first lookup, `LookedUp` after the last one succeeded, `Failed` after it failed; the newer tags are those of the last successful one.
+type TagLookupState string
 
 // TrendDay The totals of a day as of the last update on that day.
 type TrendDay struct {
@@ -3934,6 +4078,18 @@ type ListImageLayersParams struct {
 	Origin *Origin `form:"origin,omitempty" json:"origin,omitempty"`
 }
 
+// GetNewerTagsParams defines parameters for GetNewerTags.
+type GetNewerTagsParams struct {
+	// Platform For example linux/amd64. If absent, a scanned platform is selected.
+	Platform *Platform `form:"platform,omitempty" json:"platform,omitempty"`
+}
+
+// PutNewerTagsParams defines parameters for PutNewerTags.
+type PutNewerTagsParams struct {
+	// Platform For example linux/amd64. If absent, a scanned platform is selected.
+	Platform *Platform `form:"platform,omitempty" json:"platform,omitempty"`
+}
+
 // ListImagePackagesParams defines parameters for ListImagePackages.
 type ListImagePackagesParams struct {
 	// Platform For example linux/amd64. If absent, a scanned platform is selected.
@@ -4425,6 +4581,12 @@ type ServerInterface interface {
 	// ListImageLayers List the layers of an image, with the packages and findings that they brought
 	// (GET /api/v1/images/{imageId}/layers)
 	ListImageLayers(w http.ResponseWriter, r *http.Request, imageId ImageID, params ListImageLayersParams)
+	// GetNewerTags Compare an image with newer tags
+	// (GET /api/v1/images/{imageId}/newer-tags)
+	GetNewerTags(w http.ResponseWriter, r *http.Request, imageId ImageID, params GetNewerTagsParams)
+	// PutNewerTags Upload newer tags of an image
+	// (PUT /api/v1/images/{imageId}/newer-tags)
+	PutNewerTags(w http.ResponseWriter, r *http.Request, imageId ImageID, params PutNewerTagsParams)
 	// ListImagePackages List the packages of an image, with their layers and locations
 	// (GET /api/v1/images/{imageId}/packages)
 	ListImagePackages(w http.ResponseWriter, r *http.Request, imageId ImageID, params ListImagePackagesParams)
@@ -6521,6 +6683,90 @@ func (siw *ServerInterfaceWrapper) ListImageLayers(w http.ResponseWriter, r *htt
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListImageLayers(w, r, imageId, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetNewerTags operation middleware
+func (siw *ServerInterfaceWrapper) GetNewerTags(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "imageId" -------------
+	var imageId ImageID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "imageId", r.PathValue("imageId"), &imageId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "imageId", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetNewerTagsParams
+
+	// ------------- Optional query parameter "platform" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "platform", r.URL.Query(), &params.Platform, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "platform"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "platform", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetNewerTags(w, r, imageId, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PutNewerTags operation middleware
+func (siw *ServerInterfaceWrapper) PutNewerTags(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "imageId" -------------
+	var imageId ImageID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "imageId", r.PathValue("imageId"), &imageId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "imageId", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PutNewerTagsParams
+
+	// ------------- Optional query parameter "platform" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "platform", r.URL.Query(), &params.Platform, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "platform"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "platform", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PutNewerTags(w, r, imageId, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -8924,6 +9170,8 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}", wrapper.GetImage)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}/findings", wrapper.ListFindings)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}/layers", wrapper.ListImageLayers)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}/newer-tags", wrapper.GetNewerTags)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/images/{imageId}/newer-tags", wrapper.PutNewerTags)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}/packages", wrapper.ListImagePackages)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}/presences", wrapper.ListPresences)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}/sbom", wrapper.GetSBOM)
@@ -10072,6 +10320,81 @@ type ListImageLayersdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListImageLayersdefaultApplicationProblemPlusJSONResponse) VisitListImageLayersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetNewerTagsRequestObject struct {
+	ImageId ImageID `json:"imageId"`
+	Params  GetNewerTagsParams
+}
+
+type GetNewerTagsResponseObject interface {
+	VisitGetNewerTagsResponse(w http.ResponseWriter) error
+}
+
+type GetNewerTags200JSONResponse NewerTags
+
+func (response GetNewerTags200JSONResponse) VisitGetNewerTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetNewerTagsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetNewerTagsdefaultApplicationProblemPlusJSONResponse) VisitGetNewerTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutNewerTagsRequestObject struct {
+	ImageId ImageID `json:"imageId"`
+	Params  PutNewerTagsParams
+	Body    io.Reader
+}
+
+type PutNewerTagsResponseObject interface {
+	VisitPutNewerTagsResponse(w http.ResponseWriter) error
+}
+
+type PutNewerTags204Response struct {
+}
+
+func (response PutNewerTags204Response) VisitPutNewerTagsResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type PutNewerTagsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response PutNewerTagsdefaultApplicationProblemPlusJSONResponse) VisitPutNewerTagsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -11796,6 +12119,12 @@ type StrictServerInterface interface {
 	// ListImageLayers List the layers of an image, with the packages and findings that they brought
 	// (GET /api/v1/images/{imageId}/layers)
 	ListImageLayers(ctx context.Context, request ListImageLayersRequestObject) (ListImageLayersResponseObject, error)
+	// GetNewerTags Compare an image with newer tags
+	// (GET /api/v1/images/{imageId}/newer-tags)
+	GetNewerTags(ctx context.Context, request GetNewerTagsRequestObject) (GetNewerTagsResponseObject, error)
+	// PutNewerTags Upload newer tags of an image
+	// (PUT /api/v1/images/{imageId}/newer-tags)
+	PutNewerTags(ctx context.Context, request PutNewerTagsRequestObject) (PutNewerTagsResponseObject, error)
 	// ListImagePackages List the packages of an image, with their layers and locations
 	// (GET /api/v1/images/{imageId}/packages)
 	ListImagePackages(ctx context.Context, request ListImagePackagesRequestObject) (ListImagePackagesResponseObject, error)
@@ -12479,6 +12808,62 @@ func (sh *strictHandler) ListImageLayers(w http.ResponseWriter, r *http.Request,
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListImageLayersResponseObject); ok {
 		if err := validResponse.VisitListImageLayersResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetNewerTags operation middleware
+func (sh *strictHandler) GetNewerTags(w http.ResponseWriter, r *http.Request, imageId ImageID, params GetNewerTagsParams) {
+	var request GetNewerTagsRequestObject
+
+	request.ImageId = imageId
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetNewerTags(ctx, request.(GetNewerTagsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetNewerTags")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetNewerTagsResponseObject); ok {
+		if err := validResponse.VisitGetNewerTagsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PutNewerTags operation middleware
+func (sh *strictHandler) PutNewerTags(w http.ResponseWriter, r *http.Request, imageId ImageID, params PutNewerTagsParams) {
+	var request PutNewerTagsRequestObject
+
+	request.ImageId = imageId
+	request.Params = params
+
+	request.Body = r.Body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PutNewerTags(ctx, request.(PutNewerTagsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PutNewerTags")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PutNewerTagsResponseObject); ok {
+		if err := validResponse.VisitPutNewerTagsResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -204,7 +204,7 @@ type newerTagRow struct {
 	NotMatched                         string
 }
 
-// NewerTags implements store.TagLookups.
+// NewerTags implements store.Reader.
 func (s *Store) NewerTags(ctx context.Context, in store.Namespaces, key model.ImageKey) ([]store.TagLookup, error) {
 	var lookups []store.TagLookup
 	err := s.read(ctx, "read the newer tags of an image", func(tx *gorm.DB) error {

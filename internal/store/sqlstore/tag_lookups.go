@@ -23,7 +23,7 @@ type tagLookupRow struct {
 	Source                                        string
 	Listed                                        int
 	Incomplete, Reason, Message                   string
-	FailedReason, FailedMessage, ForNamespace         string
+	FailedReason, FailedMessage, ForNamespace     string
 }
 
 const tagLookupColumns = `l.id, l.image_id, l.platform, l.repository, l.tag, l.nonce, l.attempts, l.failures, l.next_at, l.unwanted_since, l.looked_up_at,

@@ -26,6 +26,7 @@ import type {
   FixPage,
   FixPreview,
   GetImageParams,
+  GetNewerTagsParams,
   GetSBOMParams,
   Image,
   ImagePage,
@@ -34,10 +35,12 @@ import type {
   ListFixesParams,
   ListImagesParams,
   ListPresencesParams,
+  NewerTags,
   Overview,
   PresencePage,
   PreviewFixParams,
   ProblemResponse,
+  PutNewerTagsParams,
   PutSBOMParams,
 } from "../model";
 
@@ -830,6 +833,269 @@ export const usePutSBOM = <TError = ErrorType<ProblemResponse>, TContext = unkno
   queryClient?: QueryClient,
 ): UseMutationResult<Awaited<ReturnType<typeof putSBOM>>, TError, PutSBOMMutationVariables, TContext> => {
   return useMutation(getPutSBOMMutationOptions(options), queryClient);
+};
+export const getGetNewerTagsUrl = (imageId: string, params?: GetNewerTagsParams) => {
+  const normalizedParams = new URLSearchParams();
+
+  Object.entries(params || {}).forEach(([key, value]) => {
+    if (value !== undefined) {
+      normalizedParams.append(key, value === null ? "null" : String(value));
+    }
+  });
+
+  const stringifiedParams = normalizedParams.toString();
+
+  return stringifiedParams.length > 0
+    ? `/api/v1/images/${encodeURIComponent(String(imageId))}/newer-tags?${stringifiedParams}`
+    : `/api/v1/images/${encodeURIComponent(String(imageId))}/newer-tags`;
+};
+
+/**
+ * For images of a Scanner with `spec.newerTags`: newer tags of the same variant of each reference with which visible containers run the image, compared with the image as a
+ * rollout is evaluated. Suppressed findings do not count.
+ * @summary Compare an image with newer tags
+ */
+export const getNewerTags = async (
+  imageId: string,
+  params?: GetNewerTagsParams,
+  options?: Parameters<typeof request>[1],
+): Promise<NewerTags> => {
+  return request<NewerTags>(getGetNewerTagsUrl(imageId, params), {
+    ...options,
+    method: "GET",
+  });
+};
+
+export const getGetNewerTagsQueryKey = (imageId: string, params?: GetNewerTagsParams) => {
+  return [`/api/v1/images/${imageId}/newer-tags`, ...(params ? [params] : [])] as const;
+};
+
+export const getGetNewerTagsQueryOptions = <
+  TData = Awaited<ReturnType<typeof getNewerTags>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  imageId: string,
+  params?: GetNewerTagsParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof getNewerTags>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+) => {
+  const { query: queryOptions, request: requestOptions } = options ?? {};
+
+  const queryKey = queryOptions?.queryKey ?? getGetNewerTagsQueryKey(imageId, params);
+
+  const queryFn: QueryFunction<Awaited<ReturnType<typeof getNewerTags>>> = ({ signal }) =>
+    getNewerTags(imageId, params, { signal, ...requestOptions });
+
+  return {
+    queryKey,
+    queryFn,
+    enabled: imageId !== null && imageId !== undefined,
+    ...queryOptions,
+  } as UseQueryOptions<Awaited<ReturnType<typeof getNewerTags>>, TError, TData> & {
+    queryKey: DataTag<QueryKey, TData, TError>;
+  };
+};
+
+export type GetNewerTagsQueryResult = NonNullable<Awaited<ReturnType<typeof getNewerTags>>>;
+export type GetNewerTagsQueryError = ErrorType<ProblemResponse>;
+
+export function useGetNewerTags<
+  TData = Awaited<ReturnType<typeof getNewerTags>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  imageId: string,
+  params: undefined | GetNewerTagsParams,
+  options: {
+    query: Partial<UseQueryOptions<Awaited<ReturnType<typeof getNewerTags>>, TError, TData>> &
+      Pick<
+        DefinedInitialDataOptions<
+          Awaited<ReturnType<typeof getNewerTags>>,
+          TError,
+          Awaited<ReturnType<typeof getNewerTags>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): DefinedUseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function useGetNewerTags<
+  TData = Awaited<ReturnType<typeof getNewerTags>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  imageId: string,
+  params?: GetNewerTagsParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof getNewerTags>>, TError, TData>> &
+      Pick<
+        UndefinedInitialDataOptions<
+          Awaited<ReturnType<typeof getNewerTags>>,
+          TError,
+          Awaited<ReturnType<typeof getNewerTags>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function useGetNewerTags<
+  TData = Awaited<ReturnType<typeof getNewerTags>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  imageId: string,
+  params?: GetNewerTagsParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof getNewerTags>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+/**
+ * @summary Compare an image with newer tags
+ */
+
+export function useGetNewerTags<
+  TData = Awaited<ReturnType<typeof getNewerTags>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  imageId: string,
+  params?: GetNewerTagsParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof getNewerTags>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> } {
+  const queryOptions = getGetNewerTagsQueryOptions(imageId, params, options);
+
+  const query = useQuery(queryOptions, queryClient) as UseQueryResult<TData, TError> & {
+    queryKey: DataTag<QueryKey, TData, TError>;
+  };
+
+  return withQueryKey(query, queryOptions.queryKey);
+}
+
+export const getPutNewerTagsUrl = (imageId: string, params?: PutNewerTagsParams) => {
+  const normalizedParams = new URLSearchParams();
+
+  Object.entries(params || {}).forEach(([key, value]) => {
+    if (value !== undefined) {
+      normalizedParams.append(key, value === null ? "null" : String(value));
+    }
+  });
+
+  const stringifiedParams = normalizedParams.toString();
+
+  return stringifiedParams.length > 0
+    ? `/api/v1/images/${encodeURIComponent(String(imageId))}/newer-tags?${stringifiedParams}`
+    : `/api/v1/images/${encodeURIComponent(String(imageId))}/newer-tags`;
+};
+
+/**
+ * For scan Jobs. The body is what `scanner-operator catalog-newer-tags` writes. The bearer token must be bound to a pod of the Job that the operator created to look up newer
+ * tags of this image; a Job uploads one result. Otherwise the answer is 403.
+ * @summary Upload newer tags of an image
+ */
+export const putNewerTags = async (
+  imageId: string,
+  putNewerTagsBody: Blob,
+  params?: PutNewerTagsParams,
+  options?: Parameters<typeof request>[1],
+): Promise<void> => {
+  const getHeaders = (
+    h?: NonNullable<RequestInit["headers"]>,
+  ): Record<string, string | readonly string[]> => {
+    if (!h) return {};
+    if (h instanceof Headers) return Object.fromEntries(h.entries());
+    if (Symbol.iterator in h) {
+      return Object.fromEntries(
+        Array.from(h as Iterable<Iterable<string>>, (entry) => Array.from(entry) as [string, string]),
+      );
+    }
+    const headers: Record<string, string | readonly string[]> = {};
+    for (const [name, value] of Object.entries<string | readonly string[] | undefined>(h)) {
+      if (value !== undefined) headers[name] = value;
+    }
+    return headers;
+  };
+  return request<void>(getPutNewerTagsUrl(imageId, params), {
+    ...options,
+    method: "PUT",
+    headers: {
+      "Content-Type": "application/vnd.scanner-operator.newer-tags+json",
+      ...getHeaders(options?.headers),
+    },
+    body: putNewerTagsBody,
+  });
+};
+
+export const getPutNewerTagsMutationKey = () => ["putNewerTags"] as const;
+
+export const getPutNewerTagsMutationOptions = <
+  TError = ErrorType<ProblemResponse>,
+  TContext = unknown,
+>(options?: {
+  mutation?: UseMutationOptions<
+    Awaited<ReturnType<typeof putNewerTags>>,
+    TError,
+    PutNewerTagsMutationVariables,
+    TContext
+  >;
+  request?: SecondParameter<typeof request>;
+}): UseMutationOptions<
+  Awaited<ReturnType<typeof putNewerTags>>,
+  TError,
+  PutNewerTagsMutationVariables,
+  TContext
+> => {
+  const mutationKey = getPutNewerTagsMutationKey();
+  const { mutation: mutationOptions, request: requestOptions } = options
+    ? options.mutation && "mutationKey" in options.mutation && options.mutation.mutationKey
+      ? options
+      : { ...options, mutation: { ...options.mutation, mutationKey } }
+    : { mutation: { mutationKey }, request: undefined };
+
+  const mutationFn: MutationFunction<
+    Awaited<ReturnType<typeof putNewerTags>>,
+    PutNewerTagsMutationVariables
+  > = (props) => {
+    const { imageId, data, params } = props ?? {};
+
+    return putNewerTags(imageId, data, params, requestOptions);
+  };
+
+  return { mutationFn, ...mutationOptions };
+};
+
+export type PutNewerTagsMutationResult = NonNullable<Awaited<ReturnType<typeof putNewerTags>>>;
+export type PutNewerTagsMutationBody = Blob;
+export type PutNewerTagsMutationError = ErrorType<ProblemResponse>;
+export type PutNewerTagsMutationVariables = { imageId: string; data: Blob; params?: PutNewerTagsParams };
+
+/**
+ * @summary Upload newer tags of an image
+ */
+export const usePutNewerTags = <TError = ErrorType<ProblemResponse>, TContext = unknown>(
+  options?: {
+    mutation?: UseMutationOptions<
+      Awaited<ReturnType<typeof putNewerTags>>,
+      TError,
+      PutNewerTagsMutationVariables,
+      TContext
+    >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseMutationResult<
+  Awaited<ReturnType<typeof putNewerTags>>,
+  TError,
+  PutNewerTagsMutationVariables,
+  TContext
+> => {
+  return useMutation(getPutNewerTagsMutationOptions(options), queryClient);
 };
 export const getScanImageUrl = (imageId: string) => {
   return `/api/v1/images/${encodeURIComponent(String(imageId))}/scan`;
