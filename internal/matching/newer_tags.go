@@ -67,7 +67,10 @@ func (r *runner) matchNewerTags(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the current result set: %w", err)
 	}
-	if r.current = r.exchange(r.current, r.next, current.Build.ID); !found || r.current == nil {
+	if !found {
+		return nil
+	}
+	if r.current = r.exchange(r.current, r.next, current.Build.ID); r.current == nil {
 		return nil
 	}
 	ids, err := r.store.UnmatchedTagImages(ctx, current.Number, tagBatch)
