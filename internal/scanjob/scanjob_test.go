@@ -3,6 +3,7 @@ package scanjob
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -219,5 +220,27 @@ func TestBuildFillsResources(t *testing.T) {
 	}
 	if limits := DefaultOptions().Resources.Limits; limits.Memory().String() != "1Gi" {
 		t.Error("Build changed the defaults")
+	}
+}
+
+func TestBuildLooksUpNewerTags(t *testing.T) {
+	known := make([]string, MaxKnown+1)
+	for i := range known {
+		known[i] = "sha256:" + strconv.Itoa(i)
+	}
+	job := build(func(r *Request) {
+		r.PullSecrets, r.Lookup = []string{"pull"}, &Lookup{Reference: "r.example/app:1.0", Limit: 2, Known: known}
+	})
+	args := job.Spec.Template.Spec.Containers[0].Args
+	if want := []string{"catalog-newer-tags", "r.example/app:1.0", "--limit=2", "--known-digest=sha256:0"}; !slices.Equal(args[:4], want) {
+		t.Errorf("%v, want %v first", args, want)
+	}
+	for _, want := range []string{"--image-id=" + key.ImageID, "--platform=linux/arm64", "--docker-config=" + credentialsPath + "/pull/config.json", "--known-digest=sha256:" + strconv.Itoa(MaxKnown-1)} {
+		if !slices.Contains(args, want) {
+			t.Errorf("%s is not among the arguments %v", want, args)
+		}
+	}
+	if slices.Contains(args, "--known-digest="+known[MaxKnown]) || slices.Contains(args, key.ImageID) {
+		t.Errorf("too many digests, or an image to catalog: %v", args)
 	}
 }

@@ -42,9 +42,10 @@ func (o *Operator) addScanners(matcher *matching.Matcher, wake *waker) error {
 		Client: mgr.GetClient(), Store: o.store, Cataloger: cataloger, Databases: matcher,
 		Recorder: mgr.GetEventRecorder(reporter), Clock: clock.RealClock{}, Namespace: opts.Namespace, WatchNamespaces: opts.WatchNamespaces, Home: opts.home(),
 		Limits: scanner.Limits{Scans: opts.Scans.Concurrency, PerRegistry: opts.Scans.RegistryConcurrency, PerNode: opts.Scans.NodeConcurrency}, Metrics: shown,
-		Tracer:    o.traces.Tracer("scans"),
-		Owners:    scanner.Owners{Keys: opts.OwnerKeys, Deployments: opts.enabled(ControllerRollout)},
-		Recatalog: scanner.Recatalog{PerHour: opts.Scans.RecatalogPerHour, Cataloger: catalog.Cataloger()},
+		Tracer:      o.traces.Tracer("scans"),
+		Owners:      scanner.Owners{Keys: opts.OwnerKeys, Deployments: opts.enabled(ControllerRollout)},
+		NoNewerTags: opts.noNewerTags(),
+		Recatalog:   scanner.Recatalog{PerHour: opts.Scans.RecatalogPerHour, Cataloger: catalog.Cataloger()},
 	}
 	if err := reconciler.SetupWithManager(mgr, wake.events); err != nil {
 		return fmt.Errorf("set up the Scanner controller: %w", err)
@@ -65,6 +66,18 @@ func (o *Operator) addScanners(matcher *matching.Matcher, wake *waker) error {
 		}
 	}
 	return nil
+}
+
+// noNewerTags says why newer tags are not looked up; "" if they are.
+func (o *Options) noNewerTags() string {
+	switch {
+	case o.Catalog != CatalogJob:
+		return "it requires --catalog=job, since only Jobs have the pull secrets of pods"
+	case o.Auth == AuthNone:
+		return "it requires authentication (--auth), since without it nobody knows which pod uploads a result"
+	default:
+		return ""
+	}
 }
 
 // home returns where scans run that need no credentials of another namespace: in the operator's own, if it is watched.

@@ -1,6 +1,8 @@
 package v1
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -25,6 +27,15 @@ const (
 	ConditionDatabaseReady = "DatabaseReady"
 	// ConditionCoverageComplete is True when all containers that are not skipped have a current result.
 	ConditionCoverageComplete = "CoverageComplete"
+	// ConditionNewerTagsComplete is True when newer tags of all images that spec.newerTags selects were looked up. It is only there with spec.newerTags.
+	ConditionNewerTagsComplete = "NewerTagsComplete"
+)
+
+// The defaults of a NewerTagsSpec, which the API server sets.
+const (
+	DefaultNewerTagsInterval       = 24 * time.Hour
+	DefaultNewerTagsLimit    int32 = 3
+	DefaultNewerTagsImages   int32 = 100
 )
 
 // StatusReason is the reason of the condition Ready.
@@ -84,6 +95,38 @@ type ScannerSpec struct {
 	// Job configures the pods of the scan Jobs.
 	// +optional
 	Job ScanJobSpec `json:"job,omitzero"`
+
+	// NewerTags, if set, compares the images that run with newer tags of the same variant in their repositories. For that, scan Jobs list the
+	// tags of a repository and pull the images of newer ones, with the pull secrets of the pods that run the image. It requires --catalog=job and authentication.
+	// +optional
+	NewerTags *NewerTagsSpec `json:"newerTags,omitempty"`
+}
+
+// NewerTagsSpec configures the comparison of images with newer tags. Only images with findings, whose tag is a version, are compared.
+type NewerTagsSpec struct {
+	// Interval is how often the tags of an image are listed: a duration from 1h to 720h, for example "24h". Images of newer tags that are known are
+	// not pulled again.
+	// +optional
+	// +kubebuilder:default="24h"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1h') && duration(self) <= duration('720h')",message="interval must be between 1h and 720h"
+	Interval *metav1.Duration `json:"interval,omitempty"`
+
+	// Limit is the maximum number of newer tags of an image: with 3, the newest one of the same minor line, of the same major line, and of all.
+	// +optional
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10
+	Limit *int32 `json:"limit,omitempty"`
+
+	// MaxImages is the maximum number of images that are compared, those with the most severe findings first.
+	// +optional
+	// +kubebuilder:default=100
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	MaxImages *int32 `json:"maxImages,omitempty"`
 }
 
 // ScanJobSpec configures the pods of scan Jobs. It cannot change their security context.
@@ -144,7 +187,7 @@ type ScannerStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions are Ready, DatabaseReady and CoverageComplete.
+	// Conditions are Ready, DatabaseReady and CoverageComplete, and NewerTagsComplete with spec.newerTags.
 	// +optional
 	// +patchMergeKey=type
 	// +patchStrategy=merge

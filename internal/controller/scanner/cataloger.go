@@ -26,10 +26,12 @@ type Cataloger interface {
 	Mounts(architecture string) bool
 }
 
-// Attempt is one attempt to catalog an image.
+// Attempt is one attempt to catalog an image, or to look up newer tags of one.
 type Attempt struct {
-	// Key is the image as the attempt names it, the zero value when that cannot be read.
+	// Key is the image as the attempt names it, the zero value when that cannot be read. That of a lookup has the repository whose tags are listed.
 	Key model.ImageKey
+	// Lookup is store.TagLookup.ID, "" if it catalogs an image.
+	Lookup string
 	// ScannerUID is the UID of the Scanner that asked for it.
 	ScannerUID string
 	SizeClass  model.SizeClass

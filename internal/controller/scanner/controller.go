@@ -42,6 +42,9 @@ type Store interface {
 	RecordUses(ctx context.Context, scope string, uses []store.Use) error
 	RecordCoverage(ctx context.Context, scope string, containers []store.ContainerCoverage) error
 	store.Scans
+	WantTagLookups(ctx context.Context, scope string, wanted []store.WantedTags) ([]store.TagLookup, error)
+	KnownTagDigests(ctx context.Context, scope, repository string, platform model.Platform, cataloger string, limit int) ([]string, error)
+	FailTagLookup(ctx context.Context, id string, attempt int, outcome model.Outcome, namespace string, next time.Time) (bool, error)
 	Changes(ctx context.Context, in store.Namespaces, query store.ChangeQuery) (store.ChangePage, error)
 }
 
@@ -69,6 +72,8 @@ type Reconciler struct {
 	// Limits limit the concurrent scans of all Scanners.
 	Limits    Limits
 	Recatalog Recatalog
+	// NoNewerTags says why this operator looks up no newer tags; "" if it does.
+	NoNewerTags string
 	// Owners says where the owners of workloads are found.
 	Owners  Owners
 	Metrics *metrics.Scans
@@ -146,6 +151,9 @@ func (r *Reconciler) act(ctx context.Context, scanner *scannerv1.Scanner, v *obs
 	if err := r.reportChanges(ctx, scanner, v); err != nil {
 		return 0, err
 	}
+	if err := r.observeLookups(ctx, scanner, v); err != nil {
+		return 0, err
+	}
 	again := r.Recatalog
 	again.pausedUntil = time.Unix(0, r.recatalogPausedUntil.Load())
 	plan := makePlan(scanner, v, r.Limits, again, r.Clock.Now())
@@ -155,6 +163,8 @@ func (r *Reconciler) act(ctx context.Context, scanner *scannerv1.Scanner, v *obs
 	}
 	if plan.problem != nil {
 		r.queues.set(client.ObjectKeyFromObject(scanner), nil)
+	} else if err := r.startLookup(ctx, scanner, v, &plan); err != nil {
+		return 0, err
 	}
 	if err := r.recordCoverage(ctx, client.ObjectKeyFromObject(scanner), v, plan); err != nil {
 		return 0, err

@@ -46,7 +46,9 @@ type sameCoverage struct {
 func coverageOf(v *observed, p plan) []store.ContainerCoverage {
 	underway := map[model.ImageKey]Attempt{}
 	for _, attempt := range v.active {
-		underway[attempt.Key] = attempt
+		if attempt.Lookup == "" {
+			underway[attempt.Key] = attempt
+		}
 	}
 	for _, start := range p.start {
 		underway[start.Key] = Attempt{}
@@ -151,7 +153,7 @@ func (r *Reconciler) showMetrics(scanner *scannerv1.Scanner, v *observed, p plan
 	r.Metrics.Slots(len(v.active)+len(p.start), r.Limits.Scans, len(v.pauses))
 	succeeded := map[string]bool{}
 	for name, attempt := range v.attempts {
-		if attempt.Done && attempt.Outcome.Succeeded() {
+		if attempt.Done && attempt.Lookup == "" && attempt.Outcome.Succeeded() {
 			succeeded[name] = true
 		}
 	}

@@ -177,7 +177,7 @@ func (j *Jobs) mountsImage(uid types.UID) bool {
 
 // attempt returns the attempt of a recorded Job, and whether its Job exists. cached is the Job as the cache shows it, or nil.
 func (j *Jobs) attempt(ctx context.Context, record *store.ScanJob, cached *batchv1.Job) (_ Attempt, exists bool, err error) {
-	attempt := Attempt{Key: record.Key, ScannerUID: record.ScannerUID, SizeClass: record.SizeClass, Namespace: record.Namespace, For: record.For}
+	attempt := Attempt{Key: record.Key, Lookup: record.Lookup, ScannerUID: record.ScannerUID, SizeClass: record.SizeClass, Namespace: record.Namespace, For: record.For}
 	if record.UID == "" {
 		if adopted, err := j.adopt(ctx, record); err != nil || !adopted {
 			return attempt, false, err
@@ -372,8 +372,12 @@ func (j *Jobs) reserve(ctx context.Context, job *batchv1.Job, req *scanjob.Reque
 	if err != nil {
 		return store.ScanJob{}, false, err
 	}
+	lookup := ""
+	if req.Lookup != nil {
+		lookup = req.Lookup.ID
+	}
 	kept, reserved, err = j.records.ReserveScanJob(ctx, store.ScanJob{
-		Name: job.Name, Namespace: job.Namespace, Key: req.Key, Attempt: req.Attempt, ScannerUID: req.ScannerUID, For: req.For,
+		Name: job.Name, Lookup: lookup, Namespace: job.Namespace, Key: req.Key, Attempt: req.Attempt, ScannerUID: req.ScannerUID, For: req.For,
 		SizeClass: req.SizeClass, Spec: spec,
 	})
 	if err != nil {

@@ -58,6 +58,11 @@ type observed struct {
 	hasBuild bool
 	// missing and missingMessage are those of Databases.
 	missing, missingMessage string
+	// lookups are those of newer tags, those of the most severe findings first. tagsOmitted counts the images that spec.newerTags leaves out, and noNewerTags says why
+	// there are no lookups.
+	lookups     []store.TagLookup
+	tagsOmitted int
+	noNewerTags string
 	// found is what tells whether a pod that comes runs something new.
 	found found
 }

@@ -156,14 +156,19 @@ func (v *observed) jobNamespace(key model.ImageKey, workloads string) string {
 // request asks for the next attempt at an image for the workloads of a namespace, with the pull secrets of all pods that run it in the
 // namespace of the Job. volume is the image volume that the attempt reads, nil for the registry.
 func request(scanner *scannerv1.Scanner, v *observed, key model.ImageKey, workloads string, volume *scanjob.ImageVolume) scanjob.Request {
-	image, namespace := v.images[key], v.jobNamespace(key, workloads)
-	spec := v.home.jobSpec(scanner, namespace)
+	req := requestIn(scanner, v, key, workloads, v.jobNamespace(key, workloads))
+	req.Name, req.Attempt, req.Volume = v.attemptName(key), v.images[key].Attempts, volume
+	req.Fallbacks = v.fallbacks(key, workloads, req.Namespace)
+	return req
+}
+
+// requestIn asks for an attempt about an image for the workloads of a namespace, with a Job in a namespace. The caller says which attempt it is.
+func requestIn(scanner *scannerv1.Scanner, v *observed, key model.ImageKey, workloads, namespace string) scanjob.Request {
+	image, spec := v.images[key], v.home.jobSpec(scanner, namespace)
 	req := scanjob.Request{
-		Name: v.attemptName(key), Key: key, Attempt: image.Attempts, Namespace: namespace, For: workloads, ScannerUID: string(scanner.UID),
+		Key: key, Namespace: namespace, For: workloads, ScannerUID: string(scanner.UID),
 		SizeClass: image.SizeClass.OrSmall(), OperatorPullSecrets: spec.ImagePullSecrets, Resources: spec.Resources,
-		Fallbacks: v.fallbacks(key, workloads, namespace),
-		JobSpec:   hashOf(spec), NodeSelector: spec.NodeSelector, Tolerations: spec.Tolerations, PriorityClassName: spec.PriorityClassName,
-		Volume: volume,
+		JobSpec: hashOf(spec), NodeSelector: spec.NodeSelector, Tolerations: spec.Tolerations, PriorityClassName: spec.PriorityClassName,
 	}
 	if namespace == v.home.Namespace {
 		req.ServiceAccount, req.OperatorPullSecrets = v.home.ServiceAccount, slices.Clone(v.home.PullSecrets)

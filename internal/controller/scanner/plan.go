@@ -103,6 +103,8 @@ type plan struct {
 	// of start.
 	recataloging int
 	again        model.ImageKey
+	// lookup is the lookup of newer tags to be started, nil for none.
+	lookup *scanjob.Request
 	// waits says what keeps queued images, waiting how many of them wait for slots.
 	waits   map[model.ImageKey]wait
 	waiting demand
@@ -157,6 +159,7 @@ func makePlan(scanner *scannerv1.Scanner, v *observed, limits Limits, again Reca
 	for i := range v.active {
 		image, wanted := v.images[v.active[i].Key]
 		switch {
+		case v.active[i].Lookup != "":
 		case !wanted || v.active[i].ScannerUID != string(scanner.UID):
 		// Also after its SBOM has arrived: the Job ends some time later.
 		case cataloged(&image) && (image.Recatalog.Cataloger != "" || image.Recatalog.Open):
@@ -188,6 +191,7 @@ func makePlan(scanner *scannerv1.Scanner, v *observed, limits Limits, again Reca
 		}
 	}
 	p.catalogAgain(scanner, v, again, free, now)
+	p.lookUp(scanner, v, free, now)
 	if p.running+p.recataloging > 0 {
 		p.next = min(p.next, watchInterval)
 	}

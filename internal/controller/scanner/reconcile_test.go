@@ -135,6 +135,18 @@ func (memory) ForgetImages(context.Context, time.Time, int) ([]model.ImageKey, e
 	return nil, nil
 }
 
+func (memory) WantTagLookups(_ context.Context, _ string, wanted []store.WantedTags) ([]store.TagLookup, error) {
+	return make([]store.TagLookup, len(wanted)), nil
+}
+
+func (memory) KnownTagDigests(context.Context, string, string, model.Platform, string, int) ([]string, error) {
+	return nil, nil
+}
+
+func (memory) FailTagLookup(context.Context, string, int, model.Outcome, string, time.Time) (bool, error) {
+	return false, nil
+}
+
 func (memory) Changes(context.Context, store.Namespaces, store.ChangeQuery) (store.ChangePage, error) {
 	return store.ChangePage{}, nil
 }
@@ -159,10 +171,14 @@ func (s *starter) Start(_ context.Context, _ types.NamespacedName, req scanjob.R
 	if s.invalid != nil {
 		return s.invalid
 	}
-	s.attempts[req.Name] = Attempt{
+	attempt := Attempt{
 		Key: req.Key, ScannerUID: req.ScannerUID, SizeClass: req.SizeClass, Namespace: req.Namespace, For: req.For, JobSpec: req.JobSpec,
 		Volume: req.Volume != nil,
 	}
+	if req.Lookup != nil {
+		attempt.Lookup = req.Lookup.ID
+	}
+	s.attempts[req.Name] = attempt
 	s.started, s.requests = append(s.started, req.Key), append(s.requests, req)
 	return nil
 }

@@ -39,6 +39,7 @@ func setStatus(scanner *scannerv1.Scanner, v *observed, p plan) {
 	setReady(scanner, v, summary, p)
 	setDatabaseReady(scanner, v)
 	setCoverageComplete(scanner, v, summary)
+	setNewerTagsComplete(scanner, v)
 }
 
 // sum counts containers by coverage, and the findings of their images, each image once.

@@ -30,7 +30,7 @@ func (t *scanTraces) record(tracer trace.Tracer, attempts map[string]Attempt, no
 	ended := map[string]bool{}
 	for name := range attempts {
 		attempt := attempts[name]
-		if !attempt.Done || attempt.Created.IsZero() {
+		if !attempt.Done || attempt.Created.IsZero() || attempt.Lookup != "" {
 			continue
 		}
 		if ended[name] = true; t.ended != nil && !t.ended[name] {
