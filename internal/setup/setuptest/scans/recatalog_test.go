@@ -61,11 +61,9 @@ func unfinished(t *testing.T, c client.Client, namespace string) []batchv1.Job {
 	return slices.DeleteFunc(list.Items, func(job batchv1.Job) bool { return scanjob.Finished(&job) })
 }
 
-// TestImagesAreCatalogedAgain upgrades an operator whose images another version of Syft cataloged, with one slot and two images per hour.
-func TestImagesAreCatalogedAgain(t *testing.T) {
-	c, g := setuptest.Cluster(t), gomega.NewWithT(t)
-	setuptest.Node(t, c)
-	ns, data := setuptest.Namespace(t, c), t.TempDir()
+// reader returns a token of an account that may read everything.
+func reader(t *testing.T, c client.Client, ns string) string {
+	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "reader"}}
 	setuptest.Create(t, c, account)
 	setuptest.Create(t, c, &rbacv1.ClusterRoleBinding{
@@ -73,7 +71,15 @@ func TestImagesAreCatalogedAgain(t *testing.T) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: account.Name}},
 	})
-	token := setuptest.Token(t, c, ns, account.Name)
+	return setuptest.Token(t, c, ns, account.Name)
+}
+
+// TestImagesAreCatalogedAgain upgrades an operator whose images another version of Syft cataloged, with one slot and two images per hour.
+func TestImagesAreCatalogedAgain(t *testing.T) {
+	c, g := setuptest.Cluster(t), gomega.NewWithT(t)
+	setuptest.Node(t, c)
+	ns, data := setuptest.Namespace(t, c), t.TempDir()
+	token := reader(t, c, ns)
 	scanner := setuptest.SampleScanner(t, ns)
 	scanner.Spec.Concurrency = new(int32(1))
 	setuptest.Create(t, c, scanner)
