@@ -175,9 +175,9 @@ func (f *fixture) decide(t *testing.T, id string) {
 
 // observed counts what an engine tells.
 type observed struct {
-	mu        sync.Mutex
-	results   map[string]int
-	unplanned int
+	mu                     sync.Mutex
+	results                map[string]int
+	due, failed, unplanned int
 }
 
 func (o *observed) Delivered(sink, result string) {
@@ -186,10 +186,17 @@ func (o *observed) Delivered(sink, result string) {
 	o.results[sink+" "+result]++
 }
 
-func (o *observed) Pending(_, _, unplanned int) {
+func (o *observed) Pending(due, failed, unplanned int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.unplanned = unplanned
+	o.due, o.failed, o.unplanned = due, failed, unplanned
+}
+
+// pending are the last numbers that were told.
+func (o *observed) pending() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return fmt.Sprintf("%d due, %d failed, %d without a plan", o.due, o.failed, o.unplanned)
 }
 
 // expect compares the results since the last time.
