@@ -21,6 +21,8 @@ const (
 	// eventPage and changePage are how many events and changes are read at a time.
 	eventPage  = 500
 	changePage = 500
+	// maxUnreadable is how many events that cannot be read are remembered until all rules have passed them.
+	maxUnreadable = 10_000
 )
 
 // collect moves all rules on by a page of events. It reports whether there are more.
@@ -39,6 +41,7 @@ func (e *Engine) collect(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	e.forgetUnreadable(cursors, rules, log)
 	// Rules are at the same position almost always, and are moved together.
 	at := map[int64][]store.NotificationCursor{}
 	for _, cursor := range cursors {
@@ -80,6 +83,32 @@ type unreadableError struct{ error }
 
 func (e *unreadableError) Unwrap() error { return e.error }
 
+// noteUnreadable counts an event that a rule was moved behind although it cannot be read. Rules at other positions meet it again, and it is not counted again.
+func (e *Engine) noteUnreadable(sequence int64, err error) {
+	if e.unreadable[sequence] {
+		return
+	}
+	if len(e.unreadable) < maxUnreadable {
+		e.unreadable[sequence] = true
+	}
+	e.Log.Error(err, "An event cannot be read; notification rules continue behind it")
+	e.Observer.Skipped(1)
+}
+
+// forgetUnreadable forgets the events that all rules have passed, and those that the database lost.
+func (e *Engine) forgetUnreadable(cursors []store.NotificationCursor, rules map[string]*Rule, log store.EventLog) {
+	if len(e.unreadable) == 0 {
+		return
+	}
+	passed := log.Last
+	for _, cursor := range cursors {
+		if rules[cursor.Rule] != nil {
+			passed = min(passed, cursor.Sequence)
+		}
+	}
+	maps.DeleteFunc(e.unreadable, func(sequence int64, _ bool) bool { return sequence <= passed || sequence > log.Last })
+}
+
 // unmarshal reads the data of an event.
 func unmarshal(event *store.Event, into any) error {
 	if err := json.Unmarshal(event.Data, into); err != nil {
@@ -99,9 +128,12 @@ func (e *Engine) advance(ctx context.Context, from int64, cursors []store.Notifi
 		// The database lost events, and maybe the position before them.
 		return true, e.Store.SkipNotifications(ctx, names, from, log.Last)
 	case from < log.Floor:
+		if err := e.Store.SkipNotifications(ctx, names, from, log.Floor); err != nil {
+			return false, err
+		}
 		e.Log.Info("Events were removed before notification rules had read them; increase --event-retention", "rules", len(names), "events", log.Floor-from)
 		e.Observer.Skipped(log.Floor - from)
-		return true, e.Store.SkipNotifications(ctx, names, from, log.Floor)
+		return true, nil
 	}
 	events, err := e.Store.EventsSince(ctx, store.AllNamespaces(), from, eventPage)
 	if err != nil || len(events) == 0 {
@@ -116,30 +148,35 @@ func (e *Engine) advance(ctx context.Context, from int64, cursors []store.Notifi
 	if len(batches) == 0 {
 		return false, failed
 	}
-	var unreadable []error
+	unreadable := map[int64]error{}
 	for i := range events {
 		if err := e.addEvent(ctx, batches, &events[i]); err != nil {
 			if _, is := errors.AsType[*unreadableError](err); !is {
 				return false, err
 			}
-			unreadable = append(unreadable, err)
+			unreadable[events[i].Sequence] = err
 		}
 	}
 	var without []string
+	moved := false
 	for i, b := range batches {
 		e.noteFailures(b)
 		if len(b.selected()) == 0 {
 			without = append(without, b.rule.UID)
 		} else if err := e.queue(ctx, cursors[i], to, b); err != nil {
 			failed = errors.Join(failed, err)
+		} else {
+			moved = true
 		}
 	}
-	if err := e.Store.SkipNotifications(ctx, without, from, to); err != nil {
-		return false, errors.Join(failed, err)
+	err = e.Store.SkipNotifications(ctx, without, from, to)
+	if moved || err == nil && len(without) > 0 {
+		for _, sequence := range slices.Sorted(maps.Keys(unreadable)) {
+			e.noteUnreadable(sequence, unreadable[sequence])
+		}
 	}
-	for _, err := range unreadable {
-		e.Log.Error(err, "An event cannot be read; notification rules continue behind it")
-		e.Observer.Skipped(1)
+	if err != nil {
+		return false, errors.Join(failed, err)
 	}
 	e.nudge()
 	return len(events) == eventPage, failed

@@ -117,6 +117,26 @@ type brokenStore struct {
 	Store
 	end    func() error
 	events func([]store.Event)
+	skip   func(rules []string) error
+	queue  func(rule string) error
+}
+
+func (b *brokenStore) SkipNotifications(ctx context.Context, rules []string, from, to int64) error {
+	if b.skip != nil {
+		if err := b.skip(rules); err != nil {
+			return err
+		}
+	}
+	return b.Store.SkipNotifications(ctx, rules, from, to)
+}
+
+func (b *brokenStore) QueueNotifications(ctx context.Context, from, to store.NotificationCursor, messages []store.NotificationMessage) (bool, error) {
+	if b.queue != nil {
+		if err := b.queue(from.Rule); err != nil {
+			return false, err
+		}
+	}
+	return b.Store.QueueNotifications(ctx, from, to, messages)
 }
 
 func (b *brokenStore) EndNotification(ctx context.Context, message *store.NotificationMessage, delivered time.Time) error {

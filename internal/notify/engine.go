@@ -94,13 +94,14 @@ type Engine struct {
 	sending map[string]int
 	running sync.WaitGroup
 
-	// reports are the next ones of rules, by UID, and hastened is when messages were looked for that are ready too late, of which rules. The goroutine that
-	// collects uses them.
+	// reports are the next ones of rules, by UID, hastened is when messages were looked for that are ready too late, of which rules, and unreadable are the
+	// events that were counted because they cannot be read and that not all rules have passed. The goroutine that collects uses them.
 	reports  map[string]planned
 	hastened struct {
 		at    time.Time
 		rules map[string]*Rule
 	}
+	unreadable map[int64]bool
 }
 
 // laneName names a sink of a rule.
@@ -131,6 +132,7 @@ func NewEngine(config EngineConfig) *Engine {
 	return &Engine{
 		EngineConfig: config, wake: make(chan struct{}, 1), lanes: map[laneName]*lane{}, failures: map[string]string{},
 		queues: map[laneName]store.NotificationQueue{}, sending: map[string]int{}, reports: map[string]planned{},
+		unreadable: map[int64]bool{},
 	}
 }
 
