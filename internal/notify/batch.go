@@ -265,12 +265,12 @@ func (b *batch) addLost(data *store.CoverageLostEvent, at time.Time) {
 		g.message.addWorkloads([]string{name})
 	}
 	if data.Omitted > 0 {
-		b.addCluster(CoverageLost, at, data.Namespace, fmt.Sprintf("%d further containers in %s", data.Omitted, data.Namespace))
+		b.addCluster(CoverageLost, at, data.Namespace, data.Omitted, fmt.Sprintf("%d further containers in %s", data.Omitted, data.Namespace))
 	}
 }
 
-// addCluster adds a change that is about no workload, in a namespace or in the cluster.
-func (b *batch) addCluster(kind Kind, at time.Time, namespace, text string) {
+// addCluster adds changes that are about no workload, in a namespace or in the cluster. text is about all of them.
+func (b *batch) addCluster(kind Kind, at time.Time, namespace string, changes int, text string) {
 	if !b.rule.sees(namespace) || !b.selects(&policy.Change{Kind: string(kind)}, nil, &policy.ChangedFinding{}) {
 		return
 	}
@@ -282,7 +282,9 @@ func (b *batch) addCluster(kind Kind, at time.Time, namespace, text string) {
 	if b.rule.By == ByNamespace || b.rule.By == ByWorkload {
 		id, label = namespace, namespace
 	}
-	b.group(id, label).message.addOther(Other{Kind: kind, Text: text}, model.SeverityCounts{}, at)
+	m := &b.group(id, label).message
+	m.addOther(Other{Kind: kind, Text: text}, model.SeverityCounts{}, at)
+	m.count(kind, changes-1)
 }
 
 // workloadName is how messages name a workload.

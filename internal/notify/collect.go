@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -246,7 +247,7 @@ func (e *Engine) addEvent(ctx context.Context, batches []*batch, event *store.Ev
 		text := fmt.Sprintf("no vulnerability database that is newer than that of %s came into use: findings that were published since are missing",
 			data.Built.UTC().Format(time.DateTime))
 		for _, b := range batches {
-			b.addCluster(DatabaseStale, event.At, "", text)
+			b.addCluster(DatabaseStale, event.At, "", 1, text)
 		}
 	case store.EventCoverageLost:
 		var data store.CoverageLostEvent
@@ -276,26 +277,32 @@ func addDecision(batches []*batch, event *store.Event) error {
 			says = "expires on " + data.ExpiresAt.UTC().Format("2006-01-02 15:04 UTC")
 		}
 	case store.EventDecisionChanged:
-		if data.Action != store.DecisionRemoved || data.Object != nil && !strings.HasSuffix(data.Object.Kind, "VulnerabilityException") {
+		if data.Action != store.DecisionRemoved {
 			return nil
 		}
 		kind, says, then, others = ExceptionRemoved, "was deleted or cannot be applied any more", "do not match it any more", "were deleted or cannot be applied any more"
 	default:
 	}
-	namespace, text := "", fmt.Sprintf("%d further exceptions %s", data.Omitted, others)
+	object, namespace, count, text := cmp.Or(data.Kind, "VulnerabilityException"), data.Namespace, data.Omitted, ""
 	if data.Object != nil {
-		namespace = data.Object.Namespace
+		object, namespace, count = data.Object.Kind, data.Object.Namespace, 1
 		name := data.Object.Name
 		if namespace != "" {
 			name = namespace + "/" + name
 		}
-		text = fmt.Sprintf("%s %s %s: %d findings %s", data.Object.Kind, name, says, data.Findings, then)
+		text = fmt.Sprintf("%s %s %s: %d findings %s", object, name, says, data.Findings, then)
 		if data.Findings == 1 {
-			text = fmt.Sprintf("%s %s %s: 1 finding %s", data.Object.Kind, name, says, strings.NewReplacer("count", "counts", "do not", "does not").Replace(then))
+			text = fmt.Sprintf("%s %s %s: 1 finding %s", object, name, says, strings.NewReplacer("count", "counts", "do not", "does not").Replace(then))
 		}
+	} else if text = fmt.Sprintf("%d further exceptions %s", count, others); namespace != "" {
+		text = fmt.Sprintf("%d further exceptions in %s %s", count, namespace, others)
+	}
+	// Statements of VEX documents are no exceptions.
+	if !strings.HasSuffix(object, "VulnerabilityException") {
+		return nil
 	}
 	for _, b := range batches {
-		b.addCluster(kind, event.At, namespace, text)
+		b.addCluster(kind, event.At, namespace, count, text)
 	}
 	return nil
 }
@@ -309,7 +316,7 @@ func (e *Engine) addDatabase(ctx context.Context, batches []*batch, event *store
 	text := fmt.Sprintf("the vulnerability database of %s is in use: it opens %d findings, closes %d and changes %d in %d images",
 		data.Built.UTC().Format(time.DateTime), data.Changes.Opened, data.Changes.Closed, data.Changes.Changed, data.Changes.Images)
 	for _, b := range batches {
-		b.addCluster(DatabaseUpdated, event.At, "", text)
+		b.addCluster(DatabaseUpdated, event.At, "", 1, text)
 	}
 	byNamespace := map[string][]*batch{}
 	for _, b := range batches {

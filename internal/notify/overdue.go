@@ -69,7 +69,7 @@ func overdueText(image *store.OverdueImage) string {
 
 func addOmittedOverdue(batches []*batch, at time.Time, namespace string, images int) {
 	for _, b := range batches {
-		b.addCluster(FindingOverdue, at, namespace, fmt.Sprintf("findings in %d further images are overdue", images))
+		b.addCluster(FindingOverdue, at, namespace, images, fmt.Sprintf("findings in %d further images are overdue", images))
 	}
 }
 

@@ -24,7 +24,7 @@ func TestUnreadableEventIsCountedOnce(t *testing.T) {
 		// before is how many events are counted while something fails.
 		before int64
 	}{
-		"nothing fails":                             {when: []string{opened, nothing}},
+		"nothing fails": {when: []string{opened, nothing}},
 		"rules that select nothing cannot be moved": {when: []string{nothing, nothing}, skipping: true},
 		"a rule cannot be moved":                    {when: []string{opened}, queueing: true},
 		"another rule is moved":                     {when: []string{opened, opened}, queueing: true, before: 1},

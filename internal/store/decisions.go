@@ -32,7 +32,8 @@ const (
 	// MaxReachedImages is the most images that the image patterns of all decisions match together when one begins to apply; patterns that several
 	// decisions have count once. Of decisions with places, an image counts once in each namespace, and in each workload if not all that run it there are meant.
 	MaxReachedImages = 1_000_000
-	// MaxDecisionEvents is the most events that one call of SyncDecisions or ExpireDecisions writes about single decisions.
+	// MaxDecisionEvents is the most events that one call of SyncDecisions or ExpireDecisions writes about single decisions. The others are counted by action, kind
+	// and namespace.
 	MaxDecisionEvents = 100
 )
 
@@ -160,6 +161,9 @@ type DecisionEvent struct {
 	Author    string               `json:"author,omitempty"`
 	// Findings counts what the decision matches or matched, each package once.
 	Findings int `json:"findings"`
-	// Omitted is the number of decisions that changed or expired as well and have no event of their own.
-	Omitted int `json:"omitted,omitempty"`
+	// Omitted is the number of decisions that changed or expired as well and have no event of their own. Their objects are of one kind and, if that is one of
+	// objects in namespaces, of one namespace; previous versions counted all of them together, with neither.
+	Omitted   int    `json:"omitted,omitempty"`
+	Kind      string `json:"kind,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
 }

@@ -28,7 +28,7 @@ const (
 
 // Reminders is the part of the store that writes events about what will happen, or has not happened.
 type Reminders interface {
-	// RecordExpiring writes events about the decisions that expire soon, once for each, at most MaxDecisionEvents and one with the number of the others.
+	// RecordExpiring writes events about the decisions that expire soon, once for each, at most MaxDecisionEvents and those that count the others.
 	// When there is nothing to write it only reads.
 	RecordExpiring(ctx context.Context) error
 	// RecordStaleDatabase writes an event if the current result set is of a database build that was made longer than maxAge ago, once for each build.

@@ -50,7 +50,8 @@ func (t *txn) carryOut(source string, plan *decisionPlan) error {
 	return t.tellDecisions(store.EventDecisionChanged, told)
 }
 
-// tellDecisions writes events about decisions, by object: as many as are permitted, above all those that were removed, and the numbers of the others by action.
+// tellDecisions writes events about decisions, by object: as many as are permitted, above all those that were removed, and the numbers of the others by action,
+// kind and namespace, so that those who see one namespace learn of them, too.
 func (t *txn) tellDecisions(kind store.EventKind, told []store.DecisionEvent) error {
 	byObject := func(a, b store.DecisionEvent) int {
 		return cmp.Or(cmp.Compare(a.Object.Kind, b.Object.Kind), cmp.Compare(a.Object.Namespace, b.Object.Namespace), cmp.Compare(a.Object.Name, b.Object.Name))
@@ -64,18 +65,21 @@ func (t *txn) tellDecisions(kind store.EventKind, told []store.DecisionEvent) er
 			return 1
 		}
 		slices.SortStableFunc(told, func(a, b store.DecisionEvent) int { return cmp.Compare(left(&a), left(&b)) })
-		omitted := map[store.DecisionAction]int{}
+		omitted := map[store.DecisionEvent]int{}
 		for i := store.MaxDecisionEvents; i < len(told); i++ {
-			action := told[i].Action
-			if action == store.DecisionApplied {
-				action = store.DecisionChanged
+			of := store.DecisionEvent{Action: told[i].Action, Kind: told[i].Object.Kind, Namespace: told[i].Object.Namespace}
+			if of.Action == store.DecisionApplied {
+				of.Action = store.DecisionChanged
 			}
-			omitted[action]++
+			omitted[of]++
 		}
 		told = told[:store.MaxDecisionEvents]
 		slices.SortFunc(told, byObject)
-		for _, action := range slices.Sorted(maps.Keys(omitted)) {
-			told = append(told, store.DecisionEvent{Action: action, Omitted: omitted[action]})
+		for _, of := range slices.SortedFunc(maps.Keys(omitted), func(a, b store.DecisionEvent) int {
+			return cmp.Or(cmp.Compare(a.Action, b.Action), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace))
+		}) {
+			of.Omitted = omitted[of]
+			told = append(told, of)
 		}
 	}
 	for i := range told {

@@ -192,6 +192,56 @@ var decisionTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("%d events, the last is %+v", len(events), omitted)
 		}
 	},
+	"Events about many decisions count all that were removed, in each namespace": func(t *testing.T, f *fixture) {
+		in := func(namespace string, from, to int) (all []store.Decision) {
+			for i := from; i < to; i++ {
+				d := exception(fmt.Sprintf("d%03d", i), model.DecisionFixed, []string{"CVE-9"}, nil)
+				if namespace != "" {
+					d.Object.Kind, d.Object.Namespace = "VulnerabilityException", namespace
+				}
+				all = append(all, d)
+			}
+			return all
+		}
+		const most = store.MaxDecisionEvents
+		// Those that change come before those that are removed, by object.
+		changed := in("a", 0, 2)
+		f.decide(t, slices.Concat(changed, in("", 0, 3), in("n", 0, most), in("o", 0, 20))...)
+		changed[0].Status, changed[1].Status = model.DecisionNotAffected, model.DecisionNotAffected
+		last := f.last(t)
+		f.decide(t, slices.Concat(changed, in("p", 0, 1))...)
+		for _, c := range []struct {
+			of      store.Namespaces
+			events  int
+			omitted []string
+		}{
+			{store.AllNamespaces(), most + 4, []string{
+				"changed 2 VulnerabilityException a", "changed 1 VulnerabilityException p", "removed 3 VulnerabilityException n", "removed 20 VulnerabilityException o",
+			}},
+			// Those of the cluster are told to everybody.
+			{store.OnlyNamespaces("a"), 3 + 1, []string{"changed 2 VulnerabilityException a"}},
+			{store.OnlyNamespaces("n"), 3 + most - 3 + 1, []string{"removed 3 VulnerabilityException n"}},
+			{store.OnlyNamespaces("o"), 3 + 1, []string{"removed 20 VulnerabilityException o"}},
+			{store.OnlyNamespaces("p"), 3 + 1, []string{"changed 1 VulnerabilityException p"}},
+		} {
+			events, err := f.EventsSince(t.Context(), c.of, last, store.MaxKeys)
+			must(t, err)
+			var omitted []string
+			for i := range events {
+				var data store.DecisionEvent
+				must(t, json.Unmarshal(events[i].Data, &data))
+				switch {
+				case data.Omitted > 0 && data.Object == nil:
+					omitted = append(omitted, fmt.Sprint(data.Action, " ", data.Omitted, " ", data.Kind, " ", data.Namespace))
+				case data.Action != store.DecisionRemoved || data.Object == nil:
+					t.Errorf("of %v: an event of its own has %+v", c.of, data)
+				}
+			}
+			if diff := cmp.Diff(c.omitted, omitted); diff != "" || len(events) != c.events {
+				t.Errorf("of %v: %d events, want %d; those of several (-want +got):\n%s", c.of, len(events), c.events, diff)
+			}
+		}
+	},
 	"Events about many decisions that expire are bounded": func(t *testing.T, f *fixture) {
 		f.clock.set(oldBuild.Built)
 		var many []store.Decision
