@@ -242,7 +242,8 @@ type Reader interface {
 	SealKey(ctx context.Context) ([]byte, error)
 
 	// RecordDeletion keeps that a user is about to delete the object of a decision that applies, and returns an ID for ForgetDeletion. It counts as the user's
-	// deletion if the decision ends because the object is gone within an hour; the last user counts. Without such a decision, nothing is kept.
+	// deletion if the decision ends because the object is gone within an hour; the last user counts. If the object was changed shortly before, it counts for
+	// the decision that replaces the one that applies then. Without such a decision, nothing is kept.
 	RecordDeletion(ctx context.Context, source string, object DecisionObject, author string) (request string, err error)
 	// ForgetDeletion takes back RecordDeletion, for a request that did not delete the object.
 	ForgetDeletion(ctx context.Context, request string) error

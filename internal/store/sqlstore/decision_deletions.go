@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"crypto/rand"
+	"time"
 
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
@@ -12,6 +13,45 @@ import (
 // decision. Whoever deletes the object later, after a request that failed without an answer, is not known. The view decision_history has the same.
 const deletedBy = `COALESCE((SELECT x.author FROM decision_deletions x WHERE x.decision_pk = d.id AND d.ended_by = '` + endDeleted + `'
 	AND x.requested_at >= d.until_time - 3600000000 ORDER BY x.requested_at DESC, x.author LIMIT 1), '')`
+
+// deletionWithin is how long after a request to delete the object of a decision another decision of this object is taken for a change from before the request,
+// which is applied late. A later one was changed because the request failed, and somebody else may delete it.
+const deletionWithin = time.Minute
+
+// keepDeletions has the requests to delete objects whose decisions are replaced count for the new decisions.
+func (t *txn) keepDeletions(plan *decisionPlan) error {
+	changed := make(map[store.DecisionObject]int64, len(plan.end[endChanged]))
+	ids := make([]int64, 0, len(plan.end[endChanged]))
+	for i := range plan.end[endChanged] {
+		row := &plan.end[endChanged][i]
+		changed[row.object()] = row.ID
+		ids = append(ids, row.ID)
+	}
+	asked := map[int64]bool{}
+	err := inParts(ids, func(part []int64) error {
+		var found []int64
+		err := t.Raw("SELECT DISTINCT x.decision_pk FROM decision_deletions x WHERE x.decision_pk IN ? AND x.requested_at >= ?", part, t.now-deletionWithin.Microseconds()).
+			Scan(&found).Error
+		for _, id := range found {
+			asked[id] = true
+		}
+		return err
+	})
+	if err != nil || len(asked) == 0 {
+		return err
+	}
+	for _, n := range plan.begin {
+		id := changed[n.row.object()]
+		if n.over || !asked[id] {
+			continue
+		}
+		err := t.Execute("UPDATE decision_deletions SET decision_pk = ? WHERE decision_pk = ? AND requested_at >= ?", n.row.ID, id, t.now-deletionWithin.Microseconds())
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // RecordDeletion implements store.Reader.
 func (s *Store) RecordDeletion(ctx context.Context, source string, object store.DecisionObject, author string) (string, error) {

@@ -30,6 +30,9 @@ func (t *txn) carryOut(source string, plan *decisionPlan) error {
 	if err := t.beginDecisions(source, plan); err != nil {
 		return err
 	}
+	if err := t.keepDeletions(plan); err != nil {
+		return err
+	}
 	for _, n := range plan.begin {
 		touched = append(touched, n.findings...)
 		switch {

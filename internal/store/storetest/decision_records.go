@@ -168,6 +168,58 @@ var decisionRecordTests = map[string]func(*testing.T, *fixture){
 			}
 		}
 	},
+	"Decisions that replace another one tell who deleted their object": func(t *testing.T, f *fixture) {
+		start := oldBuild.Built
+		f.clock.set(start)
+		// The exceptions are changed, then a user asks to delete them, and both is applied later. The end of the last one is over when it is changed.
+		names := []string{"changed", "changed twice", "late", "refused", "kept", "over"}
+		all := make([]store.Decision, len(names))
+		for i, name := range names {
+			all[i] = exception(name, model.DecisionFixed, []string{"CVE-1"}, nil)
+		}
+		f.decide(t, all...)
+		requests := map[string]string{}
+		for _, name := range names {
+			request, err := f.RecordDeletion(t.Context(), store.DecisionSourceKubernetes, exception(name, "", nil, nil).Object, "jane")
+			must(t, err)
+			requests[name] = request
+		}
+		change := func(comment string, indices ...int) {
+			t.Helper()
+			for _, i := range indices {
+				all[i].Comment = comment
+			}
+		}
+		f.clock.set(start.Add(time.Second))
+		change("changed", 0, 1)
+		all[5].ExpiresAt = start
+		f.decide(t, all...)
+		change("changed again", 1)
+		f.clock.set(start.Add(2 * time.Second))
+		f.decide(t, all...)
+		must(t, f.ForgetDeletion(t.Context(), requests["refused"]))
+		change("changed", 3)
+		f.decide(t, all...)
+		// What is changed so long after a request was not deleted by it.
+		f.clock.set(start.Add(time.Minute + time.Microsecond))
+		change("changed", 2)
+		f.decide(t, all...)
+		f.clock.set(start.Add(2 * time.Minute))
+		f.decide(t, all[4])
+		page, err := f.ListDecisions(t.Context(), store.AllNamespaces(), store.DecisionQuery{Sort: store.SortDecisionName})
+		must(t, err)
+		var got []string
+		for _, d := range page.Decisions {
+			got = append(got, strings.TrimSpace(fmt.Sprint(d.Object.Name, " ", d.Comment, " ", d.EndedBy, " ", d.DeletedBy)))
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff([]string{
+			"changed changed Deleted jane", "changed twice changed Changed", "changed twice changed again Deleted jane", "changed twice why Changed", "changed why Changed",
+			"kept why", "late changed Deleted", "late why Changed", "over why Changed", "over why Expired", "refused changed Deleted", "refused why Changed",
+		}, got); diff != "" {
+			t.Errorf("decisions (-want +got):\n%s", diff)
+		}
+	},
 	"Decisions tell what was said before": func(t *testing.T, f *fixture) {
 		f.decisionHistory(t)
 		start := oldBuild.Built
