@@ -169,8 +169,9 @@ var decisionRecordTests = map[string]func(*testing.T, *fixture){
 		}
 	},
 	"Decisions that replace another one tell who deleted their object": func(t *testing.T, f *fixture) {
-		start := oldBuild.Built
-		f.clock.set(start)
+		begun := oldBuild.Built
+		start := begun.Add(2 * time.Minute)
+		f.clock.set(begun)
 		// The exceptions are changed, then a user asks to delete them, and both is applied later. The end of the last one is over when it is changed.
 		names := []string{"changed", "changed twice", "late", "refused", "kept", "over"}
 		all := make([]store.Decision, len(names))
@@ -178,11 +179,17 @@ var decisionRecordTests = map[string]func(*testing.T, *fixture){
 			all[i] = exception(name, model.DecisionFixed, []string{"CVE-1"}, nil)
 		}
 		f.decide(t, all...)
+		asks := func(name, author string) string {
+			t.Helper()
+			request, err := f.RecordDeletion(t.Context(), store.DecisionSourceKubernetes, exception(name, "", nil, nil).Object, author)
+			must(t, err)
+			return request
+		}
+		asks("refused", "joe") // Who had no success, and did not learn that.
+		f.clock.set(start)
 		requests := map[string]string{}
 		for _, name := range names {
-			request, err := f.RecordDeletion(t.Context(), store.DecisionSourceKubernetes, exception(name, "", nil, nil).Object, "jane")
-			must(t, err)
-			requests[name] = request
+			requests[name] = asks(name, "jane")
 		}
 		change := func(comment string, indices ...int) {
 			t.Helper()
@@ -197,9 +204,9 @@ var decisionRecordTests = map[string]func(*testing.T, *fixture){
 		change("changed again", 1)
 		f.clock.set(start.Add(2 * time.Second))
 		f.decide(t, all...)
-		must(t, f.ForgetDeletion(t.Context(), requests["refused"]))
 		change("changed", 3)
 		f.decide(t, all...)
+		must(t, f.ForgetDeletion(t.Context(), requests["refused"]))
 		// What is changed so long after a request was not deleted by it.
 		f.clock.set(start.Add(time.Minute + time.Microsecond))
 		change("changed", 2)

@@ -66,6 +66,12 @@ func decideInNamespace(t *testing.T, g *gomega.WithT, c client.Client, own strin
 	version, _ := answer["version"].(string)
 	status, _ = do("tenant", http.MethodDelete, one+"&version="+url.QueryEscape(version), nil)
 	g.Expect(status).To(gomega.Equal(http.StatusNoContent))
+	// Whether the change was applied before the deletion was asked for, later or never.
+	g.Eventually(func(g gomega.Gomega) {
+		status, answer := do("reader", http.MethodGet, "/api/v1/decisions?name=decided&state=ended&namespace="+own, nil)
+		g.Expect(status).To(gomega.Equal(http.StatusOK), "%v", answer)
+		g.Expect(answer["items"]).To(gomega.ContainElement(gomega.HaveKeyWithValue("deletedBy", "system:serviceaccount:"+own+":tenant")))
+	}, patience, tick).Should(gomega.Succeed())
 }
 
 // TestDecide decides through the API, with the rights that the chart gives to the operator and to users: the operator uses all that it has for
