@@ -283,7 +283,8 @@ func addDecision(batches []*batch, event *store.Event) error {
 		kind, says, then, others = ExceptionRemoved, "was deleted or cannot be applied any more", "do not match it any more", "were deleted or cannot be applied any more"
 	default:
 	}
-	object, namespace, count, text := cmp.Or(data.Kind, "VulnerabilityException"), data.Namespace, data.Omitted, ""
+	object, namespace, count := cmp.Or(data.Kind, "VulnerabilityException"), data.Namespace, data.Omitted
+	var text string
 	if data.Object != nil {
 		object, namespace, count = data.Object.Kind, data.Object.Namespace, 1
 		name := data.Object.Name
