@@ -147,6 +147,8 @@ const pages: Record<string, (operator: RolloutOperator) => string> = {
     const image = images.find(({ source, base }) => source === "Registry" && base);
     return `${detailPath(image?.imageId ?? "")}?tab=packages&layer=${image?.base?.layers ?? 1}`;
   },
+  "newer tags of an image": ({ images }) =>
+    `${detailPath(images.find(({ state }) => state === "Scanned")?.imageId ?? "")}?tab=newer-tags`,
   vulnerabilities: () => "/vulnerabilities",
   "a vulnerability": () => "/vulnerabilities/CVE-2021-44228",
   "the timeline of a vulnerability": () => "/vulnerabilities/CVE-2021-44228?time=timeline",

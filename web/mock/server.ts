@@ -21,6 +21,7 @@ import { buildId, hostileChanges, makeDatabases } from "./databases.ts";
 import { makeDecisions, pageOfDecisions } from "./decisions.ts";
 import { hostileFixes, makeFixes, makePreview } from "./fixes.ts";
 import { inLayers, makeImageLayers, makeImagePackages } from "./layers.ts";
+import { makeNewerTags } from "./newer-tags.ts";
 import { makePolicies } from "./policies.ts";
 import { hostileFindings, hostileImages } from "./hostile.ts";
 import { agesMatch, byCreation, filterSums, runs } from "./filter.ts";
@@ -348,6 +349,8 @@ export class MockOperator {
         response,
         this.#page(makePresences(image, this.stopped.has(imageId)), url.searchParams),
       );
+    if (part === "newer-tags")
+      return void json(response, makeNewerTags(image, this.#filterFindings(image, new URLSearchParams())));
     if (part === "packages" || part === "layers") {
       const findings = this.#filterFindings(image, new URLSearchParams());
       return void json(

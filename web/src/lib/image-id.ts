@@ -43,3 +43,7 @@ export function imagePath(imageId: string, platform?: string): string {
   const query = platform ? `?platform=${encodeURIComponent(platform)}` : "";
   return `/images/${encodeURIComponent(imageId)}${query}`;
 }
+
+/** Where the newer tags of an image are. */
+export const newerTagsPath = (imageId: string, platform: string) =>
+  `${imagePath(imageId)}?${new URLSearchParams({ tab: "newer-tags", ...(platform && { platform }) }).toString()}`;

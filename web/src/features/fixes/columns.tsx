@@ -11,6 +11,7 @@ import { imagePath, parseImageId } from "@/lib/image-id";
 import { vulnerabilityPath, workloadName } from "@/lib/paths";
 import { totalFindings } from "@/lib/severity";
 import { visible } from "@/lib/text";
+import { RecommendedTag } from "./newer-tag";
 import { Preview } from "./preview";
 
 export const grid = "grid-cols-[1.5rem_minmax(15rem,1.6fr)_5rem_22rem_5rem_minmax(9rem,1fr)]";
@@ -160,6 +161,7 @@ export function FixDetail({ row }: { row: FixItem }) {
             )}
           </ul>
         </Part>
+        <RecommendedTag row={row} />
       </div>
     </div>
   );

@@ -1,25 +1,16 @@
 import { type SubmitEvent, useState } from "react";
-import { Link } from "react-router";
-import { SeverityBadge, SeverityCounts } from "@/components/severity";
+import { FindingChange } from "@/components/finding-change";
 import { Button } from "@/components/ui/button";
 import { RelativeTime } from "@/components/ui/relative-time";
 import { Skeleton } from "@/components/ui/skeleton";
 import { Part } from "@/components/vulnerability-facts";
 import { usePreviewFix } from "@/gen/images/images";
-import type {
-  FixItem,
-  FixPreview,
-  PreviewFixParams,
-  RolloutFinding,
-  SeverityCounts as Counts,
-} from "@/gen/model";
+import type { FixItem, FixPreview, PreviewFixParams } from "@/gen/model";
 import { formatNumber, plural } from "@/lib/format";
-import { vulnerabilityPath } from "@/lib/paths";
 import { describe } from "@/lib/problem";
-import { totalFindings } from "@/lib/severity";
 import { visible } from "@/lib/text";
 
-/** Findings, and packages that could not be matched, that are listed. */
+/** Packages that could not be matched that are listed. */
 const maxShown = 5;
 
 /** Asks what an action does; version is another one than that of the action, or empty. */
@@ -101,9 +92,13 @@ function Outcome({ preview }: { preview: FixPreview }) {
             <RelativeTime iso={preview.databaseBuilt} />:
           </p>
           <dl className="grid grid-cols-[auto_minmax(0,1fr)] items-center gap-x-4 gap-y-1.5">
-            <Change name="Closes" counts={preview.closed} />
-            <Change name="Opens" counts={preview.opened} findings={preview.openedFindings} />
-            <Change name="Leaves open" counts={preview.remaining} findings={preview.remainingFindings} />
+            <FindingChange name="Closes" counts={preview.closed} />
+            <FindingChange name="Opens" counts={preview.opened} findings={preview.openedFindings} />
+            <FindingChange
+              name="Leaves open"
+              counts={preview.remaining}
+              findings={preview.remainingFindings}
+            />
           </dl>
         </>
       )}
@@ -123,49 +118,6 @@ function Outcome({ preview }: { preview: FixPreview }) {
         <p className="text-muted">
           {`Only the first ${formatNumber(preview.packages.length)} of ${formatNumber(preview.packageCount)} packages, by name, are in this preview.`}
         </p>
-      )}
-    </>
-  );
-}
-
-function Change({
-  name,
-  counts,
-  findings = [],
-}: {
-  name: string;
-  counts: Counts;
-  findings?: RolloutFinding[];
-}) {
-  const total = totalFindings(counts);
-  return (
-    <>
-      <dt className="font-medium">{name}</dt>
-      <dd className="min-w-0">
-        {total === 0 ? (
-          <span className="text-muted">nothing</span>
-        ) : (
-          <SeverityCounts counts={counts} className="w-75 max-w-full" />
-        )}
-      </dd>
-      {findings.length > 0 && (
-        <dd className="col-span-2 flex flex-wrap gap-x-3 gap-y-1 text-xs">
-          {findings.slice(0, maxShown).map(({ vulnerabilityId, severity, package: pkg }, index) => (
-            <span key={index} className="flex min-w-0 items-center gap-1.5">
-              <SeverityBadge severity={severity} />
-              <Link
-                to={vulnerabilityPath(vulnerabilityId)}
-                title={visible(pkg)}
-                className="untrusted truncate text-accent underline-offset-2 hover:underline"
-              >
-                {visible(vulnerabilityId)}
-              </Link>
-            </span>
-          ))}
-          {total > maxShown && (
-            <span className="text-muted">{`and ${formatNumber(total - maxShown)} more`}</span>
-          )}
-        </dd>
       )}
     </>
   );

@@ -7,7 +7,12 @@ import {
 } from "@/gen/model";
 import { address, choice, flag, integer, oneOf, orAbsent, text, notNarrowing } from "@/lib/address";
 
-export const tabs = { findings: "findings", packages: "packages", presences: "presences" } as const;
+export const tabs = {
+  findings: "findings",
+  packages: "packages",
+  "newer-tags": "newer-tags",
+  presences: "presences",
+} as const;
 
 export interface FindingFilters {
   tab: keyof typeof tabs;

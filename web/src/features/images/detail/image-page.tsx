@@ -30,6 +30,7 @@ import { findingFilters, tabs } from "./filters";
 import { Findings } from "./findings";
 import { ImageActions } from "./image-actions";
 import { ImageFacts } from "./image-facts";
+import { NewerTags } from "./newer-tags";
 import { Packages } from "./packages/packages";
 import { Presences } from "./presences";
 
@@ -61,6 +62,7 @@ export function ImagePage() {
 const tabOptions = [
   { value: tabs.findings, label: "Findings" },
   { value: tabs.packages, label: "Packages" },
+  { value: tabs["newer-tags"], label: "Newer tags" },
   { value: tabs.presences, label: "Run history" },
 ];
 
@@ -117,6 +119,8 @@ function ImageView({ image }: { image: Image }) {
             <Presences imageId={image.imageId} platform={image.platform} />
           ) : filters.tab === tabs.packages ? (
             <Packages image={image} />
+          ) : filters.tab === tabs["newer-tags"] ? (
+            <NewerTags image={image} />
           ) : image.state === "Scanned" || hasFindings ? (
             <DecideProvider>
               <Findings imageId={image.imageId} base={image.base} />

@@ -1,0 +1,32 @@
+import { Link } from "react-router";
+import { FindingChange } from "@/components/finding-change";
+import { Part } from "@/components/vulnerability-facts";
+import { useGetNewerTags } from "@/gen/images/images";
+import type { FixItem } from "@/gen/model";
+import { newerTagsPath } from "@/lib/image-id";
+import { visible } from "@/lib/text";
+
+/** The recommended newer tag of the image of a fix, if there is one. */
+export function RecommendedTag({ row: { imageId, platform } }: { row: FixItem }) {
+  const { data } = useGetNewerTags(imageId, platform ? { platform } : undefined);
+  const found = data?.items.flatMap((item) => item.tags).find(({ recommended }) => recommended);
+  if (!found?.closed || !found.opened) return null;
+  return (
+    <Part title="Newer tag">
+      <p>
+        The tag{" "}
+        <Link
+          to={newerTagsPath(imageId, platform)}
+          className="untrusted font-mono text-accent underline-offset-2 hover:underline"
+        >
+          {visible(found.tag)}
+        </Link>{" "}
+        of the same image closes more than it opens:
+      </p>
+      <dl className="grid grid-cols-[auto_minmax(0,1fr)] items-center gap-x-4 gap-y-1.5">
+        <FindingChange name="Closes" counts={found.closed} />
+        <FindingChange name="Opens" counts={found.opened} findings={found.openedFindings} />
+      </dl>
+    </Part>
+  );
+}
