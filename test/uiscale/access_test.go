@@ -60,6 +60,11 @@ func (noUploads) IngestSBOM(context.Context, model.ImageKey, store.Delivery, io.
 	return errNoUploads
 }
 
+// IngestNewerTags implements server.Ingester.
+func (noUploads) IngestNewerTags(context.Context, store.Delivery, io.Reader) error {
+	return errNoUploads
+}
+
 // IngestReport implements server.Ingester.
 func (noUploads) IngestReport(context.Context, string, server.UploadedReport) error {
 	return errNoUploads
