@@ -52,12 +52,13 @@ func newCatalogCommand() *cobra.Command {
 DIRECTORY an OCI image layout. The SBOM, in the JSON format of Syft, is uploaded to the operator (--upload-url) or written to
 a file (--file); "-" writes it to the standard output.
 
-With --rootfs, nothing is pulled: the SBOM is generated from the root file system of the image in a directory, for example an image volume
+With --rootfs, no layer is pulled: the SBOM is generated from the root file system of the image in a directory, for example an image volume
 of a pod. IMAGE is then its name only, and --platform is required. Links are resolved within the directory. Files that cannot be read are
-counted; their packages are missing.
+counted; their packages are missing. If IMAGE has a digest, its registry is asked for the manifest and the configuration, which name the layers of
+the image. If it does not answer, the SBOM has no layers, and a warning says why.
 
-The environment variable SCANNER_REGISTRIES says in JSON or YAML how to reach registries (proxy, mirrors, certificate authorities, plain HTTP), and the
-keys whose attested SBOMs are used instead of pulling images.
+The environment variable SCANNER_REGISTRIES says in JSON or YAML how to reach registries (proxy, mirrors, certificate authorities, plain HTTP), the
+keys whose attested SBOMs are used instead of pulling images, and whether to ask for layers with --rootfs (skipLayers).
 
 For the upload, the certificate authorities in the environment variable SCANNER_UPLOAD_CA (PEM) are trusted in addition to those of the
 system.
@@ -178,6 +179,9 @@ func (o *catalogOptions) run(ctx context.Context, stdout, stderr io.Writer) erro
 		_, _ = fmt.Fprintf(stderr, "Warning: %d files or directories of %s could not be read; the SBOM is incomplete. Run the command as a user that may read them.\n",
 			n, o.request.RootFS)
 	}
+	if result.LayersUnknown != "" {
+		_, _ = fmt.Fprintf(stderr, "Warning: the layers of %s are not known: %s\n", o.request.Image, result.LayersUnknown)
+	}
 	return o.deliver(ctx, stdout, result)
 }
 
@@ -187,7 +191,7 @@ func (o *catalogOptions) deliver(ctx context.Context, stdout io.Writer, result *
 		return o.write(stdout, result.SBOM)
 	}
 	upload := o.upload()
-	upload.Unreadable, upload.SBOM = result.Stats.Unreadable, result.SBOM
+	upload.Unreadable, upload.LayersUnknown, upload.SBOM = result.Stats.Unreadable, result.LayersUnknown, result.SBOM
 	if upload.ImageID == "" {
 		upload.ImageID = o.request.Image
 	}

@@ -7,9 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/anchore/stereoscope/pkg/image"
+	"github.com/anchore/syft/syft/sbom"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/registries"
@@ -60,8 +62,9 @@ type Request struct {
 	// Nobody vouches for them: they get the credentials of Secrets that name their host without a wildcard only, and a failure is always that
 	// of the repository of Image.
 	Fallbacks []string
-	// RootFS is a directory with the root file system of the image, as the kubelet mounts it. Then nothing is pulled, Image is its reference
-	// only, and Platform is required. Result.Stats says how many files could not be read.
+	// RootFS is a directory with the root file system of the image, as the kubelet mounts it. Then no layer is pulled, Image is its reference
+	// only, and Platform is required. The registry is asked for the manifest and the configuration of the image, unless Registries says otherwise;
+	// Result.LayersUnknown says why it did not answer. Result.Stats says how many files could not be read.
 	RootFS string
 	// Platform picks one image of an index. The zero value means linux on this machine's architecture for an index,
 	// and whatever is there for a single image. An image of another platform is refused.
@@ -109,12 +112,14 @@ type Stats struct {
 type Result struct {
 	// SBOM is syft-json without file entries, and with no more of each package than matching needs.
 	SBOM []byte
-	// ManifestDigest is the digest of the platform's manifest; "" for a Docker archive and a root file system, which have none.
+	// ManifestDigest is the digest of the platform's manifest; "" for a Docker archive, which has none, and for a root file system whose layers are unknown.
 	ManifestDigest string
 	Platform       model.Platform
 	// AttestedBy is the ID of the registries.Key that verified the SBOM; "" if the SBOM was generated.
 	AttestedBy string
-	Stats      Stats
+	// LayersUnknown says why the layers of a root file system are not known, in at most model.MaxLayersUnknown bytes; "" if they are.
+	LayersUnknown string
+	Stats         Stats
 }
 
 // Run catalogs an image. The error is always an *Error. Only one image is with Syft at a time in a process; others
@@ -163,12 +168,12 @@ func run(ctx context.Context, request Request, limits Limits, scratch string) (*
 
 	started = time.Now()
 	read := func(context.Context) (*image.Image, error) { return img.read(filepath.Join(scratch, layersFolder)) }
-	sbom, packages, err := createSBOM(ctx, read, request.Image, limits, scratch)
+	content, packages, err := createSBOM(ctx, read, request.Image, limits, scratch, nil)
 	if err != nil {
 		return nil, err
 	}
 	stats.Catalog, stats.Packages = time.Since(started), packages
-	return &Result{SBOM: sbom, ManifestDigest: img.manifestDigest, Platform: img.platform(), Stats: stats}, nil
+	return &Result{SBOM: content, ManifestDigest: img.manifestDigest, Platform: img.platform(), Stats: stats}, nil
 }
 
 func runRootFS(ctx context.Context, request Request, limits Limits, scratch string) (*Result, error) {
@@ -179,13 +184,23 @@ func runRootFS(ctx context.Context, request Request, limits Limits, scratch stri
 	}
 	// An analysis that was abandoned may still read it; a closed root refuses that.
 	defer root.close()
-	sbom, packages, err := createSBOM(ctx, root.read, request.Image, limits, scratch)
+	asking, cancel := context.WithCancel(ctx)
+	answer := sync.OnceValue(askLayers(asking, request))
+	defer func() {
+		cancel() // A scan that failed waits for no registry.
+		answer()
+	}()
+	content, packages, err := createSBOM(ctx, root.read, request.Image, limits, scratch, func(bom *sbom.SBOM) error { return answer().describe(bom) })
 	if err != nil {
 		return nil, err
 	}
-	return &Result{SBOM: sbom, Platform: request.Platform, Stats: Stats{
+	result := &Result{SBOM: content, Platform: request.Platform, LayersUnknown: answer().unknown, Stats: Stats{
 		DecompressedBytes: root.bytes, Files: root.files, Unreadable: root.unreadable.count(), Packages: packages, Catalog: time.Since(started),
-	}}, nil
+	}}
+	if stated := answer().image; stated != nil {
+		result.ManifestDigest = stated.manifestDigest
+	}
+	return result, nil
 }
 
 // pull resolves the request to an image, and brings its layers into the scratch folder.

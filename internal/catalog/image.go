@@ -20,8 +20,8 @@ var errNotKept = errors.New("a fetched image keeps its decompressed layers only"
 // read reads the fetched layers in a folder.
 func (r *resolved) read(folder string) (*image.Image, error) {
 	metadata := []image.AdditionalMetadata{image.WithRepoDigests(r.repoDigests...), image.WithTags(r.tags...)}
-	if r.manifestDigest != "" {
-		metadata = append(metadata, image.WithManifestDigest(r.manifestDigest))
+	if r.rawManifest != nil {
+		metadata = append(metadata, image.WithManifest(r.rawManifest))
 	}
 	metadata = append(metadata, func(i *image.Image) error {
 		p := r.platform()

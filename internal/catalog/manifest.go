@@ -52,10 +52,12 @@ type resolved struct {
 	repoDigests    []string
 	tags           []string
 	mediaType      types.MediaType
-	rawConfig      []byte
-	configDigest   v1.Hash
-	config         *v1.ConfigFile
-	layers         []layer
+	// rawManifest is nil for a Docker archive, which has no manifest of its own.
+	rawManifest  []byte
+	rawConfig    []byte
+	configDigest v1.Hash
+	config       *v1.ConfigFile
+	layers       []layer
 	// registry is where the image is pulled from, nil for a local one.
 	registry *registryClient
 	// attested is the SBOM that is used instead of layers, nil for none.
@@ -166,7 +168,7 @@ func resolveImage(ctx context.Context, source blobSource, raw []byte, kind types
 		return nil, err
 	}
 	result := &resolved{
-		manifestDigest: digest.String(), mediaType: kind,
+		manifestDigest: digest.String(), mediaType: kind, rawManifest: raw,
 		config: config, rawConfig: rawConfig, configDigest: manifest.Config.Digest,
 	}
 	layers := make([]layer, len(manifest.Layers))

@@ -41,8 +41,8 @@ var syftSemaphore = make(chan struct{}, 1)
 // readImage reads an image into the form that Syft reads images in.
 type readImage func(context.Context) (*image.Image, error)
 
-// createSBOM runs Syft over an image and returns the slim SBOM and the number of packages in it.
-func createSBOM(ctx context.Context, read readImage, input string, limits Limits, scratch string) ([]byte, int, error) {
+// createSBOM runs Syft over an image and returns the slim SBOM and the number of packages in it. describe adds what else is known of the image; it may be nil.
+func createSBOM(ctx context.Context, read readImage, input string, limits Limits, scratch string, describe func(*sbom.SBOM) error) ([]byte, int, error) {
 	select {
 	case syftSemaphore <- struct{}{}:
 	case <-ctx.Done():
@@ -100,6 +100,11 @@ func createSBOM(ctx context.Context, read readImage, input string, limits Limits
 	}
 	if a.err != nil {
 		return nil, 0, a.err
+	}
+	if describe != nil {
+		if err := describe(a.bom); err != nil {
+			return nil, 0, err
+		}
 	}
 	slim(a.bom)
 	encoded, err := encode(a.bom)

@@ -52,6 +52,8 @@ type UploadRequest struct {
 	Platform model.Platform
 	// Unreadable is Stats.Unreadable of the scan.
 	Unreadable int64
+	// LayersUnknown is that of the Result.
+	LayersUnknown string
 	// SBOM is syft-json.
 	SBOM []byte
 	// NewerTags is a candidates.Report in JSON, which is uploaded instead of an SBOM if it is there.
@@ -135,6 +137,9 @@ func uploadURL(request UploadRequest) (string, error) {
 	target := strings.TrimRight(request.URL, "/") + "/api/v1/images/" + url.PathEscape(request.ImageID) + "/" + kind + "?platform=" + request.Platform.String()
 	if request.Unreadable > 0 {
 		target += "&unreadable=" + strconv.FormatInt(request.Unreadable, 10)
+	}
+	if request.LayersUnknown != "" {
+		target += "&layersUnknown=" + url.QueryEscape(request.LayersUnknown)
 	}
 	return target, nil
 }

@@ -55,7 +55,7 @@ func TestUpload(t *testing.T) {
 	}
 }
 
-// TestUploadURL: only a partial SBOM says how many files are missing, so that earlier versions of the operator accept the others.
+// TestUploadURL: only a partial SBOM says how many files are missing, and only one without layers why, so that earlier versions of the operator accept the others.
 func TestUploadURL(t *testing.T) {
 	request := uploadRequest(t, "https://operator")
 	for unreadable, want := range map[int64]string{0: "", 7: "&unreadable=7"} {
@@ -64,6 +64,10 @@ func TestUploadURL(t *testing.T) {
 		if err != nil || !strings.HasSuffix(got, "/sbom?platform=linux/arm64/v8"+want) {
 			t.Errorf("%d unreadable files: %q, %v", unreadable, got, err)
 		}
+	}
+	request.Unreadable, request.LayersUnknown = 0, "denied: a&b=c"
+	if got, err := uploadURL(request); err != nil || !strings.HasSuffix(got, "/sbom?platform=linux/arm64/v8&layersUnknown=denied%3A+a%26b%3Dc") {
+		t.Errorf("unknown layers: %q, %v", got, err)
 	}
 }
 

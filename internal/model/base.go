@@ -18,6 +18,9 @@ const MaxLayers = 512
 // MaxStated bounds each field of a StatedBase, in bytes.
 const MaxStated = 1024
 
+// MaxLayersUnknown bounds the text that says why the layers of an image are not known, in bytes.
+const MaxLayersUnknown = 600
+
 // StatedBase is what an image states about the image that it was built on. Both fields are optional.
 type StatedBase struct {
 	// Name is a reference, such as docker.io/library/debian:12; Digest is that of its manifest, such as sha256:… .

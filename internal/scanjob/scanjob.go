@@ -339,7 +339,7 @@ func environment(req Request, granted corev1.ResourceRequirements, opts Options)
 	if opts.UploadCA != "" {
 		env = append(env, corev1.EnvVar{Name: UploadCAVariable, Value: opts.UploadCA})
 	}
-	if opts.Registries != "" && req.Volume == nil {
+	if opts.Registries != "" {
 		env = append(env, corev1.EnvVar{Name: RegistriesVariable, Value: opts.Registries})
 	}
 	if limit := granted.Limits.Memory(); !limit.IsZero() {

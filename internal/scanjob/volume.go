@@ -24,7 +24,7 @@ const (
 const MaxNodes = 20
 
 // ImageVolume has the kubelet mount the image read-only, with the credentials of the node and the pull secrets of the pod. The scan needs no
-// registry then.
+// registry then: it only asks for the layers of the image, without credentials.
 type ImageVolume struct {
 	// Nodes are the values of the label kubernetes.io/hostname of nodes that have the image, of which the first MaxNodes count. The pod prefers
 	// them; if Required, it runs on no others. Until the pod has a node, the scan counts as one of the first.

@@ -114,13 +114,22 @@ func TestImageVolumesPreferNodesWithTheImage(t *testing.T) {
 	}
 }
 
-// Registries are configured for scans that reach them.
-func TestImageVolumesHaveNoConfigurationOfRegistries(t *testing.T) {
+// A scan of an image volume asks the registry for the layers of the image, as it is configured for all scans.
+func TestImageVolumesHaveTheConfigurationOfRegistries(t *testing.T) {
 	opts := DefaultOptions()
-	opts.Registries = `{"caBundle": "PEM"}`
+	opts.Registries, opts.PlainHTTP = `{"caBundle": "PEM"}`, []string{"registry.local:5000"}
+	container := Build(Request{Name: "scan-x", Key: key, Volume: &ImageVolume{}}, opts).Spec.Template.Spec.Containers[0]
+	if !slices.Contains(container.Env, corev1.EnvVar{Name: RegistriesVariable, Value: opts.Registries}) {
+		t.Errorf("environment: %+v", container.Env)
+	}
+	// The admission policy admits no argument about registries beside an image volume.
+	if got := container.Args[len(container.Args)-1]; got != rootFSArg {
+		t.Errorf("the last argument is %s, want %s", got, rootFSArg)
+	}
+	opts.Registries = ""
 	env := Build(Request{Name: "scan-x", Key: key, Volume: &ImageVolume{}}, opts).Spec.Template.Spec.Containers[0].Env
 	if slices.ContainsFunc(env, func(v corev1.EnvVar) bool { return v.Name == RegistriesVariable }) {
-		t.Errorf("environment: %+v", env)
+		t.Errorf("without a configuration: %+v", env)
 	}
 }
 
