@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -276,7 +277,14 @@ func TestUploadSBOM(t *testing.T) {
 	if a := f.do(http.MethodPut, path+"&unreadable=3", sbomText); a.status != http.StatusNoContent || f.ingest.deliveries[len(f.ingest.deliveries)-1] != (store.Delivery{Unreadable: 3}) {
 		t.Errorf("unreadable files: %d %s, %+v", a.status, a.body, f.ingest.deliveries)
 	}
+	why := strings.Repeat("ä", model.MaxLayersUnknown/2)
+	if a := f.do(http.MethodPut, path+"&layersUnknown="+url.QueryEscape(why), sbomText); a.status != http.StatusNoContent || f.ingest.deliveries[len(f.ingest.deliveries)-1] != (store.Delivery{LayersUnknown: why}) {
+		t.Errorf("unknown layers: %d %s, %+v", a.status, a.body, f.ingest.deliveries)
+	}
 	uploads := len(f.ingest.deliveries)
+	for _, text := range []string{url.QueryEscape(why + "x"), "%FF", "%00", "a&layersUnknown=b"} {
+		f.do(http.MethodPut, path+"&layersUnknown="+text, sbomText).problem(t, 400, "layersUnknown")
+	}
 	for _, count := range []string{"-1", "1000000001", "many", "9999999999999999999999", "1e3", "1&unreadable=2"} {
 		f.do(http.MethodPut, path+"&unreadable="+count, sbomText).problem(t, 400, "unreadable")
 	}

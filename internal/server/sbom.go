@@ -12,6 +12,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/report"
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
 	"github.com/scanner-operator/scanner-operator/internal/server/problem"
@@ -123,12 +124,17 @@ func (o operations) PutSBOM(ctx context.Context, request api.PutSBOMRequestObjec
 	if unreadable < 0 || unreadable > store.MaxUnreadable {
 		return nil, problem.BadRequest("unreadable is not in the range 0 to %d", store.MaxUnreadable)
 	}
+	var p parameters
+	layersUnknown := p.text("layersUnknown", request.Params.LayersUnknown, model.MaxLayersUnknown)
+	if p.err != nil {
+		return nil, p.err
+	}
 	r := requestOf(ctx)
 	delivery, err := o.s.guard.AuthorizeUpload(r, key)
 	if err != nil {
 		return nil, err
 	}
-	delivery.Unreadable = unreadable
+	delivery.Unreadable, delivery.LayersUnknown = unreadable, layersUnknown
 	keepConnection(ctx)
 	admitChange(ctx)
 	release, err := o.s.uploadSlot(ctx, r.ContentLength, o.s.limits.SBOMBody)

@@ -2,7 +2,8 @@ package store
 
 import "github.com/scanner-operator/scanner-operator/internal/model"
 
-// UnknownLayer is the number of the layer of packages in no layer that is known: the image was read from an image volume, or comes from a report.
+// UnknownLayer is the number of the layer of packages in no layer that is known: the image was read from an image volume, which has no layers even if those of
+// the image are known, or comes from a report.
 const UnknownLayer = 0
 
 // ImagePackageQuery asks for packages of one image. Zero fields do not filter.
@@ -13,7 +14,8 @@ type ImagePackageQuery struct {
 	// MinSeverity keeps packages with an open finding of at least this severity, Vulnerable those with any.
 	MinSeverity model.Severity
 	Vulnerable  bool
-	// Origin keeps packages of the base image, or the others. In an image without a known base, no package has an origin.
+	// Origin keeps packages of the base image, or the others. In an image without a known base, no package has an origin; nor in one that was read from an image
+	// volume, if no image is known that has only the layers of the base.
 	Origin model.Origin
 	// Layer keeps the packages of the layer with this number, which can be UnknownLayer; nil keeps those of all. ImageLayers does not read it, nor Page.
 	Layer *int

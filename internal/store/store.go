@@ -187,6 +187,8 @@ type Image struct {
 	// and directories of the image that could not be read: the SBOM lacks what they hold.
 	Source     model.ImageSource
 	Unreadable int64
+	// LayersUnknown says why the layers of an image that was read from an image volume are not known, "" if they are. Lists do not have it.
+	LayersUnknown string
 	// AttestedBy is that of the model.Catalog.
 	AttestedBy string
 	// FromReport says that the SBOM is the report: nothing has pulled the image yet. Reported are the counts of the report, nil
@@ -241,6 +243,8 @@ type Delivery struct {
 	// Source and Unreadable are those of Image; Unreadable is from 0 to MaxUnreadable.
 	Source     model.ImageSource
 	Unreadable int64
+	// LayersUnknown is that of Image, of which model.MaxLayersUnknown bytes are kept.
+	LayersUnknown string
 }
 
 // ImageSort orders a list of images; ties are broken by image ID and platform.

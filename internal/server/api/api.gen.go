@@ -2451,7 +2451,7 @@ type Image struct {
 	Counts Counts `json:"counts"`
 
 	// Created When the image was created, as its configuration states. Absent if that is not known: if the configuration was not read, as in
-	// scans of image volumes and in external reports, or if the time cannot be the real one, that is, before 2013, as in many
+	// external reports and if `layersUnknown` says why, or if the time cannot be the real one, that is, before 2013, as in many
 	// reproducible builds, or in the future.
 	Created  *time.Time     `json:"created,omitempty"`
 	Database *DatabaseBuild `json:"database,omitempty"`
@@ -2464,11 +2464,15 @@ type Image struct {
 	FirstSeen time.Time `json:"firstSeen"`
 
 	// FromReport The packages come from an external report. Absent if the operator cataloged the image.
-	FromReport  *bool      `json:"fromReport,omitempty"`
-	ImageId     string     `json:"imageId"`
-	MatchedAt   *time.Time `json:"matchedAt,omitempty"`
-	Message     *string    `json:"message,omitempty"`
-	NextAttempt *time.Time `json:"nextAttempt,omitempty"`
+	FromReport *bool  `json:"fromReport,omitempty"`
+	ImageId    string `json:"imageId"`
+
+	// LayersUnknown Why the layers of the image, and with them its base image, are not known: the scan read the image from an image volume, and its registry did not
+	// state the layers. Absent if they are known, and in lists.
+	LayersUnknown *string    `json:"layersUnknown,omitempty"`
+	MatchedAt     *time.Time `json:"matchedAt,omitempty"`
+	Message       *string    `json:"message,omitempty"`
+	NextAttempt   *time.Time `json:"nextAttempt,omitempty"`
 
 	// Overdue Number of findings whose due date has passed; absent if there is none.
 	Overdue *int `json:"overdue,omitempty"`
@@ -4141,6 +4145,9 @@ type GetSBOMParamsFormat string
 type PutSBOMParams struct {
 	// Unreadable Number of files and directories of the image that the scan could not read; if it is not 0, the SBOM is partial.
 	Unreadable *int64 `form:"unreadable,omitempty" json:"unreadable,omitempty"`
+
+	// LayersUnknown Why the scan does not know the layers of the image, one line of text.
+	LayersUnknown *string `form:"layersUnknown,omitempty" json:"layersUnknown,omitempty"`
 
 	// Platform For example linux/amd64. If absent, a scanned platform is selected.
 	Platform *Platform `form:"platform,omitempty" json:"platform,omitempty"`
@@ -7059,6 +7066,19 @@ func (siw *ServerInterfaceWrapper) PutSBOM(w http.ResponseWriter, r *http.Reques
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "unreadable"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "unreadable", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "layersUnknown" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "layersUnknown", r.URL.Query(), &params.LayersUnknown, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "layersUnknown"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "layersUnknown", Err: err})
 		}
 		return
 	}

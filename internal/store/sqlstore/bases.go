@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gorm.io/gorm"
 
@@ -80,7 +81,7 @@ func baseOf(tx *gorm.DB, in store.Namespaces, image int64) (*foundBase, error) {
 	return base, err
 }
 
-// addBase adds the base to an image.
+// addBase adds the base to an image, or why its layers are not known.
 func addBase(tx *gorm.DB, in store.Namespaces, id int64, image *store.Image) error {
 	var stated []model.StatedBase
 	if err := tx.Raw("SELECT name, digest FROM stated_bases WHERE image_pk = ?", id).Scan(&stated).Error; err != nil {
@@ -89,6 +90,11 @@ func addBase(tx *gorm.DB, in store.Namespaces, id int64, image *store.Image) err
 	if len(stated) > 0 {
 		image.Base.Stated = stated[0]
 	}
+	var unknown []string
+	if err := tx.Raw("SELECT reason FROM unknown_layers WHERE image_pk = ?", id).Scan(&unknown).Error; err != nil {
+		return err
+	}
+	image.LayersUnknown = strings.Join(unknown, "") // There is at most one.
 	base, err := baseOf(tx, in, id)
 	if err != nil || base == nil {
 		return err
@@ -100,19 +106,29 @@ func addBase(tx *gorm.DB, in store.Namespaces, id int64, image *store.Image) err
 	return err
 }
 
-// origins says where the packages of an image come from. Without a base, that is not known.
+// origins says where the packages of an image come from.
 type origins struct {
 	image int64
 	base  *foundBase
+	// mounted says that the image was read from an image volume, so that no file is in a layer that is known.
+	mounted bool
 }
 
 // originsIn reads the base of an image, which depends on the other images that are visible.
 func originsIn(tx *gorm.DB, in store.Namespaces, image int64) (origins, error) {
 	base, err := baseOf(tx, in, image)
-	return origins{image, base}, err
+	if err != nil || base == nil {
+		return origins{image: image}, err
+	}
+	var mounted []int64
+	err = tx.Raw("SELECT image_pk FROM sbom_sources WHERE image_pk = ? AND source = ?", image, string(model.SourceImageVolume)).Scan(&mounted).Error
+	return origins{image, base, len(mounted) > 0}, err
 }
 
-// fromBase lists those of some packages, nil for all, that come from the base, which there is: those that the base holds, too, if it is a known image, and otherwise those of
+// known reports whether it is known which packages come from the base: there is a base, and it is a known image, or the layers of files are known.
+func (o *origins) known() bool { return o.base != nil && (o.base.ImagePk != 0 || !o.mounted) }
+
+// fromBase lists those of some packages, nil for all, that come from the base, if that is known: those that the base holds, too, if it is a known image, and otherwise those of
 // which a file is in one of its layers. Files of packages that the base has may be in higher layers, too, as the database of the distribution often is.
 func (o *origins) fromBase(tx *gorm.DB, packages []int64) (map[int64]bool, error) {
 	from := map[int64]bool{}
@@ -154,7 +170,7 @@ func (o *origins) filter(tx, findings *gorm.DB, origin model.Origin) (*gorm.DB, 
 	if origin == "" {
 		return findings, nil
 	}
-	if o.base == nil {
+	if !o.known() {
 		return findings.Where("1 = 0"), nil
 	}
 	if o.base.ImagePk != 0 {
@@ -180,7 +196,7 @@ func (o *origins) filter(tx, findings *gorm.DB, origin model.Origin) (*gorm.DB, 
 
 // add adds the origins to findings.
 func (o *origins) add(tx *gorm.DB, rows []findingRow, findings []model.Finding) error {
-	if o.base == nil || len(rows) == 0 {
+	if !o.known() || len(rows) == 0 {
 		return nil
 	}
 	packages := make([]int64, len(rows))

@@ -95,7 +95,7 @@ func (t *imageTree) packages(d sqldb.Dialect, query store.ImagePackageQuery) ([]
 		return nil, err
 	}
 	var fromBase map[int64]bool
-	if t.origins.base != nil {
+	if t.origins.known() {
 		if fromBase, err = t.origins.fromBase(t.tx, nil); err != nil {
 			return nil, err
 		}
@@ -113,7 +113,7 @@ func (t *imageTree) packages(d sqldb.Dialect, query store.ImagePackageQuery) ([]
 		if query.Vulnerable && p.counts.Total() == 0 || query.MinSeverity > model.SeverityUnknown && !hasAtLeast(p.counts, query.MinSeverity) {
 			return nil
 		}
-		if t.origins.base != nil {
+		if t.origins.known() {
 			if p.origin = model.OriginImage; fromBase[p.id] {
 				p.origin = model.OriginBase
 			}

@@ -134,6 +134,11 @@ func saveDocument(tx *txn, image int64, key model.ImageKey, sbom store.SBOM, cat
 			return err
 		}
 	}
+	if sbom.LayersUnknown != "" {
+		if err := tx.Insert("unknown_layers", []string{"image_pk", "reason"}, []any{image, sqldb.Truncate(sbom.LayersUnknown, model.MaxLayersUnknown)}, ""); err != nil {
+			return err
+		}
+	}
 	if catalog.AttestedBy != "" {
 		if err := tx.Insert("sbom_attestations", []string{"image_pk", "key_id"}, []any{image, sqldb.Truncate(catalog.AttestedBy, maxIdentifier)}, ""); err != nil {
 			return err

@@ -189,6 +189,38 @@ var baseTests = map[string]func(*testing.T, *fixture){
 		must(t, f.ReplaceCatalog(t.Context(), key, "1", catalog))
 		f.expectBase(t, "stated no more", store.AllNamespaces(), key, store.Base{})
 	},
+	"Origins in an image that was read from an image volume": func(t *testing.T, f *fixture) {
+		base, mounted, pulled, all := image("base", amd64), image("mounted", amd64), image("pulled", amd64), store.AllNamespaces()
+		f.layered(t, pulled, 1, 2, 4)
+		f.want(t, mounted)
+		sbom := sbomOf(mounted.ImageID)
+		sbom.Source = model.SourceImageVolume
+		// The registry stated the layers, and files are in none of them.
+		must(t, f.SaveSBOM(t.Context(), mounted, sbom, model.Catalog{Layers: layers(1, 2, 3), Packages: []model.HeldPackage{held("p1", "/p1@0"), held("p3", "/p3@0")}}))
+		f.match(t, mounted, mounted.ImageID, answers{"p1": {finding("CVE-1", model.SeverityHigh)}})
+		chain := model.ChainIDs(layers(1, 2))[1]
+		expect := func(step string, of model.ImageKey, origins [2]model.Origin, bases int) {
+			t.Helper()
+			f.expectBase(t, step, all, mounted, store.Base{Layers: 2, ChainID: chain, Image: of})
+			packages := f.packagesOf(t, all, store.ImagePackageQuery{Image: mounted})
+			if diff := gocmp.Diff([]string{fmt.Sprint("0 /p1 p1 ", origins[0], " 1"), fmt.Sprint("0 /p3 p3 ", origins[1], " 0")}, packages); diff != "" {
+				t.Errorf("%s: packages (-want +got):\n%s", step, diff)
+			}
+			if diff := gocmp.Diff([]string{"1 1 base 0 0/0", "2 2 base 0 0/0", "3 3 image 0 0/0", "0   2 0/1"}, f.layersOf(t, all, store.ImagePackageQuery{Image: mounted})); diff != "" {
+				t.Errorf("%s: layers (-want +got):\n%s", step, diff)
+			}
+			for origin, want := range map[model.Origin]int{"": 1, model.OriginBase: bases, model.OriginImage: 0} {
+				page, err := f.Findings(t.Context(), all, store.FindingQuery{Image: mounted, Origin: origin, Described: true})
+				must(t, err)
+				if page.Total != want || want > 0 && page.Findings[0].Origin != origins[0] {
+					t.Errorf("%s: findings from %q: %+v", step, origin, page)
+				}
+			}
+		}
+		expect("the base is no known image", model.ImageKey{}, [2]model.Origin{}, 0)
+		f.layered(t, base, 1, 2)
+		expect("the base is an image", base, [2]model.Origin{model.OriginBase, model.OriginImage}, 1)
+	},
 	"Findings come from the base or from the image": func(t *testing.T, f *fixture) {
 		base, one, two := image("base", amd64), image("one", amd64), image("two-two", amd64)
 		found := func(step string, key model.ImageKey, origin model.Origin, want ...string) {

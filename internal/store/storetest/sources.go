@@ -2,7 +2,9 @@ package storetest
 
 import (
 	"errors"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -51,6 +53,19 @@ var sourceTests = map[string]func(*testing.T, *fixture){
 			sbom.Unreadable = count
 			if err := f.SaveSBOM(t.Context(), key, sbom, catalogOf("p")); err == nil {
 				t.Errorf("%d unreadable files: no error", count)
+			}
+		}
+	},
+	"Why layers are not known": func(t *testing.T, f *fixture) {
+		key := image("a", amd64)
+		f.want(t, key)
+		for _, why := range []string{"", "the registry could not be asked", strings.Repeat("ä", model.MaxLayersUnknown), "denied", ""} {
+			sbom := sbomOf("1")
+			sbom.Source, sbom.LayersUnknown = model.SourceImageVolume, why
+			must(t, f.SaveSBOM(t.Context(), key, sbom, catalogOf("p")))
+			got := f.image(t, key).LayersUnknown
+			if len(got) > model.MaxLayersUnknown || !utf8.ValidString(got) || !strings.HasPrefix(why, got) || (got == "") != (why == "") {
+				t.Errorf("layers are not known because %q, want %q", got, why)
 			}
 		}
 	},

@@ -27,7 +27,7 @@ export interface Image {
   distribution?: Distribution;
   /**
    * When the image was created, as its configuration states. Absent if that is not known: if the configuration was not read, as in
-   * scans of image volumes and in external reports, or if the time cannot be the real one, that is, before 2013, as in many
+   * external reports and if `layersUnknown` says why, or if the time cannot be the real one, that is, before 2013, as in many
    * reproducible builds, or in the future.
    */
   created?: string;
@@ -56,6 +56,11 @@ export interface Image {
   partial?: boolean;
   /** Number of files and directories of the image that the scan could not read; their packages are missing. Absent if there are none. */
   unreadable?: number;
+  /**
+   * Why the layers of the image, and with them its base image, are not known: the scan read the image from an image volume, and its registry did not
+   * state the layers. Absent if they are known, and in lists.
+   */
+  layersUnknown?: string;
   /** ID of the key that verified the SBOM, which was attested in the registry: `sha256:` and the digest of the public key. Absent if the operator generated the SBOM. */
   attestedBy?: string;
   /** The packages come from an external report. Absent if the operator cataloged the image. */

@@ -16,4 +16,9 @@ export type PutSBOMParams = {
    * @maximum 1000000000
    */
   unreadable?: number;
+  /**
+   * Why the scan does not know the layers of the image, one line of text.
+   * @maxLength 600
+   */
+  layersUnknown?: string;
 };
