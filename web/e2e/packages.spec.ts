@@ -1,6 +1,9 @@
 import type { MockOperator } from "../mock/server.ts";
 import { detailPath, expect, expectFits, test } from "./fixtures.ts";
 
+const unknown = (images: MockOperator["images"]) =>
+  images.find((image) => image.layersUnknown && image.state === "Scanned" && image.packages > 0);
+
 const worst = (images: MockOperator["images"], source: string) =>
   [...images]
     .filter((image) => image.source === source && image.base && image.counts.kev > 0)
@@ -58,9 +61,11 @@ test("says why layers are not known, and that nothing matches or was found", asy
   let fails = false;
   const operator = await open(
     { fail: (path) => (fails && path.endsWith("/layers") ? 400 : undefined) },
-    ({ images }) => `${detailPath(worst(images, "ImageVolume")?.imageId ?? "")}?tab=packages`,
+    ({ images }) => detailPath(unknown(images)?.imageId ?? ""),
   );
+  await page.getByRole("link", { name: "as are the layers" }).click();
   await expect(page.getByText("The layers of this image are not known")).toBeVisible();
+  await expect(page.getByText(/asked the registry.*the registry requires credentials/)).toBeVisible();
   await expect(page.getByRole("table", { name: "Packages in no known layer" })).toBeVisible();
   await page.getByLabel("Search packages").fill("nothing is named so");
   await expect(page.getByText("No package matches")).toBeVisible();
@@ -70,6 +75,23 @@ test("says why layers are not known, and that nothing matches or was found", asy
   fails = true;
   await page.reload();
   await expect(page.getByRole("alert")).toBeVisible();
+});
+
+test("the layers of an image that was read from a volume are those of its registry", async ({
+  page,
+  open,
+}) => {
+  const { images } = await open(
+    {},
+    ({ images }) => `${detailPath(worst(images, "ImageVolume")?.imageId ?? "")}?tab=packages`,
+  );
+  const base = worst(images, "ImageVolume")?.base?.layers ?? 0;
+  await expect(page.getByText("Which layer has which package is not known")).toBeVisible();
+  await expect(page.getByText(`${base + 4} layers`)).toBeVisible();
+  const items = page.getByRole("listitem");
+  await expect(items.filter({ hasText: `Layer ${base}` }).first()).toContainText("Base image");
+  await page.getByRole("button", { name: "No known layer" }).click();
+  await expect(page.getByRole("table", { name: "Packages in no known layer" })).toBeVisible();
 });
 
 test("an image that is not matched yet has packages, and neither counts nor filters of findings", async ({

@@ -151,6 +151,11 @@ export function makeImages(count: number, database: DatabaseBuild, now = Date.no
         catalogedAt: ago(seen * 0.9),
         cataloger: "syft v1.49.0",
         source: index % 3 === 0 ? ("Registry" as const) : ("ImageVolume" as const),
+        ...(index % 3 === 2 && {
+          base: undefined,
+          layersUnknown:
+            "the registry requires credentials, which scans of image volumes do not have; with spec.job.source: Registry in the Scanner, scans pull the image with its pull secrets: get manifests/sha256:1 of ghcr.io/team/app without credentials: the registry responded with 401 Unauthorized",
+        }),
         ...(index % 9 === 4 && { partial: true, unreadable: 12 }),
       }),
       ...(done && { matchedAt: ago(random() * 20) }),

@@ -89,7 +89,7 @@ export function inLayers(image: Image, findings: Finding[]): Finding[] {
 export function makeImageLayers(image: Image, findings: Finding[], params: URLSearchParams): ImageLayer[] {
   const base = image.base?.layers ?? 0;
   const layers: ImageLayer[] =
-    image.source === "Registry"
+    image.source && !image.layersUnknown
       ? Array.from({ length: base + own }, (_, index) => ({
           number: index + 1,
           diffId: diffId(index + 1),

@@ -164,7 +164,8 @@ export function BaseList() {
             <StatePanel icon={Layers} title="No base images">
               <p>
                 Base images appear here when images share layers. The layers of an image are known if its scan
-                pulled it from a registry, and not if the scan read an image volume.
+                pulled it from a registry. A scan that reads an image volume asks the registry for them,
+                without credentials.
               </p>
             </StatePanel>
           </Empty>

@@ -67,6 +67,14 @@ export function ImageFacts({ image }: { image: Image }) {
             <Base base={image.base} />
           </Fact>
         )}
+        {image.layersUnknown && !image.base && (
+          <Fact name="Base image">
+            unknown,{" "}
+            <Link to="?tab=packages" className="text-accent underline-offset-2 hover:underline">
+              as are the layers
+            </Link>
+          </Fact>
+        )}
         {image.owners && (
           <Fact name={image.owners.length === 1 ? "Owner" : "Owners"}>
             {image.owners.map(visible).join(", ")}

@@ -35,6 +35,8 @@ export function Packages({ image }: { image: Image }) {
   const known = layers.filter(({ number }) => number !== undefined).length;
   const matching = layers.filter((layer) => layer.number !== undefined && layer.packages > 0).length;
   const packages = layers.reduce((sum, layer) => sum + layer.packages, 0);
+  // The registry named the layers, and the mounted files are in none of them.
+  const mounted = known > 0 && matching === 0 && image.source === ImageSource.ImageVolume && packages > 0;
   const retry = () => void refetch();
   return (
     <section aria-label="Packages">
@@ -73,6 +75,7 @@ export function Packages({ image }: { image: Image }) {
       <h2 className="sr-only">Packages by layer</h2>
       {error && data && <LoadError error={error} onRetry={retry} />}
       {data && known === 0 && layers.length > 0 && <UnknownLayers image={image} />}
+      {mounted && <MountedPackages />}
       <div
         aria-busy={isPending || isPlaceholderData}
         className="mt-3 rounded-xl border border-line bg-surface shadow-card"
@@ -223,13 +226,38 @@ function UnknownLayers({ image }: { image: Image }) {
       {image.fromReport ? (
         <p>The packages come from an uploaded report, which does not say in which layers they are.</p>
       ) : image.source === ImageSource.ImageVolume ? (
-        <p>
-          The scan read the image from an image volume, which has the files without the layers that they come
-          from. <code>spec.job.source: Registry</code> of the Scanner makes layers known.
-        </p>
+        <>
+          <p>
+            The scan read the image from an image volume, which has the files without the layers that they
+            come from. <code>spec.job.source: Registry</code> of the Scanner makes layers known.
+          </p>
+          {image.layersUnknown && (
+            <p className="untrusted">
+              The scan asked the registry, without an answer that it can use: {visible(image.layersUnknown)}
+            </p>
+          )}
+        </>
       ) : (
         <p>The SBOM of the image does not say in which layers the packages are.</p>
       )}
+    </Callout>
+  );
+}
+
+/** Why packages are in no layer although the image has some. */
+function MountedPackages() {
+  return (
+    <Callout
+      tone="info"
+      icon={LayersIcon}
+      title="Which layer has which package is not known"
+      className="mt-3"
+    >
+      <p>
+        The layers are those that the registry states. The scan read the files from an image volume, which
+        does not say from which layer they come. With <code>spec.job.source: Registry</code> of the Scanner,
+        scans read each layer.
+      </p>
     </Callout>
   );
 }
