@@ -80,8 +80,9 @@ func whyUnknown(reason model.Reason) string {
 		return "the registry limits how often it is asked; scan the image again later: "
 	case model.ReasonRegistryUnavailable, model.ReasonDeadlineExceeded:
 		return "the registry could not be asked: "
+	default: // The details say what is wrong with the answer.
+		return ""
 	}
-	return ""
 }
 
 // describe adds what the registry states to an SBOM, as if the image had been pulled. The locations of packages stay without a layer.

@@ -158,7 +158,9 @@ func TestUnknownLayers(t *testing.T) {
 	registry, other := newRegistry(t), newBystander(t)
 	resolveAll(t, "169.254.169.254")
 	reference := registry.push(t, debian(t))
-	status := func(code int) guard { return only("", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }) }
+	status := func(code int) guard {
+		return only("", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) })
+	}
 	for name, test := range map[string]struct {
 		guard  guard
 		phrase string

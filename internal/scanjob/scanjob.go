@@ -272,7 +272,7 @@ func podSpec(req Request, opts Options) corev1.PodSpec {
 			Image:                    opts.Image,
 			ImagePullPolicy:          opts.ImagePullPolicy,
 			Args:                     arguments(req, opts),
-			Env:                      environment(req, granted, opts),
+			Env:                      environment(granted, opts),
 			Resources:                granted,
 			VolumeMounts:             mounts,
 			TerminationMessagePolicy: corev1.TerminationMessageReadFile,
@@ -334,7 +334,7 @@ func arguments(req Request, opts Options) []string {
 }
 
 // environment names the CAs for the upload and how to reach registries, and has the Go runtime collect harder before the memory is used up.
-func environment(req Request, granted corev1.ResourceRequirements, opts Options) []corev1.EnvVar {
+func environment(granted corev1.ResourceRequirements, opts Options) []corev1.EnvVar {
 	env := []corev1.EnvVar{{Name: "TMPDIR", Value: scratchPath}, {Name: "HOME", Value: scratchPath}}
 	if opts.UploadCA != "" {
 		env = append(env, corev1.EnvVar{Name: UploadCAVariable, Value: opts.UploadCA})

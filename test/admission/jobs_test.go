@@ -151,6 +151,11 @@ func TestScanJobsReachRegistriesAsConfigured(t *testing.T) {
 	g.Expect(i.try(t, i.scanJob(i.shop, nil))).To(gomega.Succeed(), "of a manager that does not know of them yet")
 	g.Expect(i.try(t, i.scanJob(i.shop, with(`{"registries":[{"host":"docker.io","mirrors":["mirror.example/hub"]}]}`)))).To(gomega.Succeed())
 	g.Expect(i.try(t, i.scanJob(i.shop, with(`{"registries":[{"host":"docker.io","mirrors":["evil.example"]}]}`)))).To(denied("scan-jobs"))
+	if imageVolumes(t) { // Scans of image volumes ask the same registries and mirrors for layers.
+		volume := scanjob.ImageVolume{Nodes: []string{"a"}, UserNamespace: true}
+		g.Expect(i.try(t, i.scanJobByVolume(volume, with(`{"registries":[{"host":"docker.io","mirrors":["mirror.example/hub"]}]}`)))).To(gomega.Succeed())
+		g.Expect(i.try(t, i.scanJobByVolume(volume, with(`{"registries":[{"host":"docker.io","mirrors":["evil.example"]}]}`)))).To(denied("scan-jobs"))
+	}
 }
 
 // TestServiceAccountOfScans: pods in the operator's namespace alone may have the one that the chart names.

@@ -111,6 +111,25 @@ func TestRegistriesOfPolicyAndManager(t *testing.T) {
 	}
 }
 
+// TestRegistriesAreNotAskedForLayers: where a network policy keeps scans from registries, and where a user says so.
+func TestRegistriesAreNotAskedForLayers(t *testing.T) {
+	for values, want := range map[string]string{
+		"": "", "scans: {imageVolumeLayers: true}": "",
+		"scans: {imageVolumeLayers: false}": `{"skipLayers":true}`, "networkPolicy: {enabled: true}": `{"skipLayers":true}`,
+		`{networkPolicy: {enabled: true}, scans: {caBundle: "PEM"}}`: `{"caBundle":"PEM","skipLayers":true}`,
+	} {
+		passed := ""
+		for _, v := range find[*appsv1.Deployment](render(t, values))[0].Spec.Template.Spec.Containers[0].Env {
+			if v.Name == "SCANNER_REGISTRIES" {
+				passed = v.Value
+			}
+		}
+		if passed != want {
+			t.Errorf("%q: the manager passes %s, want %s", values, passed, want)
+		}
+	}
+}
+
 func TestNoRightToCreateJobsInProcess(t *testing.T) {
 	for values, want := range map[string]bool{"": true, "catalog: {mode: in-process}": false} {
 		rights := expand(rules(render(t, values))[""])

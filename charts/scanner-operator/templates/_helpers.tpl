@@ -233,6 +233,9 @@ operator
 {{- with .Values.scans.attestations }}
 {{- $_ := set $config "attestations" . }}
 {{- end }}
+{{- if or .Values.networkPolicy.enabled (not .Values.scans.imageVolumeLayers) }}
+{{- $_ := set $config "skipLayers" true }}
+{{- end }}
 {{- if $config }}
 {{- $text := toJson $config }}
 {{- if gt (len $text) 65536 }}
