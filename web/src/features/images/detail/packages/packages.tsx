@@ -35,8 +35,8 @@ export function Packages({ image }: { image: Image }) {
   const known = layers.filter(({ number }) => number !== undefined).length;
   const matching = layers.filter((layer) => layer.number !== undefined && layer.packages > 0).length;
   const packages = layers.reduce((sum, layer) => sum + layer.packages, 0);
-  // The registry named the layers, and the mounted files are in none of them.
-  const mounted = known > 0 && matching === 0 && image.source === ImageSource.ImageVolume && packages > 0;
+  // The registry states the layers, and the mounted files are in none of them.
+  const mounted = known > 0 && image.source === ImageSource.ImageVolume;
   const retry = () => void refetch();
   return (
     <section aria-label="Packages">
@@ -75,7 +75,7 @@ export function Packages({ image }: { image: Image }) {
       <h2 className="sr-only">Packages by layer</h2>
       {error && data && <LoadError error={error} onRetry={retry} />}
       {data && known === 0 && layers.length > 0 && <UnknownLayers image={image} />}
-      {mounted && <MountedPackages />}
+      {mounted && packages > 0 && <MountedPackages />}
       <div
         aria-busy={isPending || isPlaceholderData}
         className="mt-3 rounded-xl border border-line bg-surface shadow-card"
@@ -122,6 +122,7 @@ function LayerList({ image, layers, filters, filtered, update }: ListProps) {
             key={number}
             layer={layer}
             matched={matched}
+            mounted={image.source === ImageSource.ImageVolume}
             open={only || filters.layer === number}
             onToggle={
               only ? undefined : () => update({ layer: filters.layer === number ? undefined : number })
@@ -143,12 +144,15 @@ function LayerList({ image, layers, filters, filtered, update }: ListProps) {
 function Layer({
   layer: { number, diffId, origin, packages, counts },
   matched,
+  mounted,
   open,
   onToggle,
   children,
 }: {
   layer: ImageLayer;
   matched: boolean;
+  /** Files are in no known layer. */
+  mounted: boolean;
   open: boolean;
   /** Absent if the layer cannot be closed. */
   onToggle: (() => void) | undefined;
@@ -196,7 +200,7 @@ function Layer({
           <OriginMark origin={origin} />
         </h3>
         <span className="tabular w-28 text-[13px] text-muted sm:text-right">
-          {packages === 0 ? "No packages" : plural(packages, "package")}
+          {packages === 0 ? (mounted ? "Not known" : "No packages") : plural(packages, "package")}
         </span>
         <span className="flex w-full items-center gap-2 sm:w-88">
           {packages > 0 &&
@@ -233,7 +237,7 @@ function UnknownLayers({ image }: { image: Image }) {
           </p>
           {image.layersUnknown && (
             <p className="untrusted">
-              The scan asked the registry, without an answer that it can use: {visible(image.layersUnknown)}
+              They could not be read from the registry either: {visible(image.layersUnknown)}
             </p>
           )}
         </>
