@@ -14,7 +14,8 @@ import (
 )
 
 // slim drops from an SBOM what matching does not read, and what may hold secrets (the image's configuration, with its
-// environment, except when the image was created, and all labels and annotations but those that state the base image). Package IDs and locations stay.
+// environment, except when the image was created; of the manifest all but the layers; and all labels and annotations but those that state the base image).
+// Package IDs and locations stay.
 func slim(bom *sbom.SBOM) {
 	packages := make([]pkg.Package, 0, bom.Artifacts.Packages.PackageCount())
 	kept := make(map[artifact.ID]bool, cap(packages))
@@ -37,7 +38,7 @@ func slim(bom *sbom.SBOM) {
 
 	if metadata, ok := bom.Source.Metadata.(source.ImageMetadata); ok {
 		metadata.Labels, metadata.Annotations = statedBase(metadata), nil
-		metadata.RawConfig, metadata.RawManifest = slimConfig(metadata.RawConfig), nil
+		metadata.RawConfig, metadata.RawManifest = slimConfig(metadata.RawConfig), slimManifest(metadata.RawManifest)
 		bom.Source.Metadata = metadata
 	}
 }
@@ -53,6 +54,25 @@ func slimConfig(raw []byte) []byte {
 	kept, err := json.Marshal(config)
 	if err != nil {
 		return nil // The year has more than four digits.
+	}
+	return kept
+}
+
+// slimManifest keeps of an image's manifest its layers, with their digests and sizes as they are transferred. It returns nil if it has none.
+func slimManifest(raw []byte) []byte {
+	type descriptor struct {
+		Digest string `json:"digest"`
+		Size   int64  `json:"size"`
+	}
+	var manifest struct {
+		Layers []descriptor `json:"layers"`
+	}
+	if err := json.Unmarshal(raw, &manifest); err != nil || len(manifest.Layers) == 0 || len(manifest.Layers) > maxLayers {
+		return nil
+	}
+	kept, err := json.Marshal(manifest)
+	if err != nil {
+		return nil
 	}
 	return kept
 }

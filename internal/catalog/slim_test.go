@@ -146,6 +146,23 @@ func TestSlimConfig(t *testing.T) {
 	}
 }
 
+func TestSlimManifest(t *testing.T) {
+	const layer = `{"mediaType":"a","digest":"sha256:1","size":5,"annotations":{"token":"secret"}}`
+	for raw, want := range map[string]string{
+		`{"schemaVersion":2,"config":{"digest":"x"},"layers":[` + layer + `,{"digest":"sha256:2"}],"annotations":{"token":"secret"}}`: `{"layers":[{"digest":"sha256:1","size":5},{"digest":"sha256:2","size":0}]}`,
+		`{"layers":[]}`: "",
+		`{"layers":[{"size":9223372036854775808}]}`:                         "",
+		`{"layers":[` + strings.Repeat(layer+",", maxLayers) + layer + `]}`: "",
+		`{"manifests":[]}`: "",
+		`{`:                "",
+		``:                 "",
+	} {
+		if got := string(slimManifest([]byte(raw))); got != want {
+			t.Errorf("%.200s: got %.200s, want %s", raw, got, want)
+		}
+	}
+}
+
 func TestStatedBase(t *testing.T) {
 	const name, digest = model.AnnotationBaseName, model.AnnotationBaseDigest
 	for manifest, want := range map[string]map[string]string{

@@ -102,6 +102,10 @@ func TestLayersOfRootFS(t *testing.T) {
 			if mounted.ManifestDigest != pulled.ManifestDigest || len(got.Layers) != 2 || got.Size == 0 || string(got.RawConfig) != `{"created":"2024-05-06T00:00:00Z"}` {
 				t.Errorf("manifest %s, want %s; %+v", mounted.ManifestDigest, pulled.ManifestDigest, got)
 			}
+			var kept v1.Manifest
+			if err := json.Unmarshal(got.RawManifest, &kept); err != nil || len(kept.Layers) != 2 || kept.Layers[0].Size <= 0 || kept.Layers[1].Size == kept.Layers[0].Size || kept.Annotations != nil {
+				t.Errorf("%v, manifest %s", err, got.RawManifest)
+			}
 			stated := map[string]string{model.AnnotationBaseName: "of/an:annotation", model.AnnotationBaseDigest: "sha256:1"}
 			if diff := cmp.Diff(stated, got.Labels); diff != "" {
 				t.Errorf("stated base (-want +got):\n%s", diff)

@@ -98,6 +98,7 @@ func provide(data []byte, lim DecodeLimits, imports *Imports) (*SBOM, error) {
 	s.catalog.Created = imageCreated(document)
 	s.catalog.Repository = imageRepository(document)
 	s.catalog.Layers, s.catalog.Base = imageLayers(document)
+	s.catalog.LayerSizes = layerSizes(document, len(s.catalog.Layers))
 	s.catalog.AttestedBy = attestedBy(document)
 	s.catalog.Cataloger = truncate.Text(strings.TrimSpace(document.Descriptor.Name+" "+document.Descriptor.Version), maxCataloger)
 	s.catalog.Symbols = symbolsOf(kept, imports)
@@ -211,6 +212,28 @@ func imageLayers(document *sbom.SBOM) (layers []string, base model.StatedBase) {
 		layers = append(layers, layer.Digest)
 	}
 	return layers, base
+}
+
+// layerSizes returns the sizes of a number of layers as the manifest states them. A manifest with another number of layers, or with a negative size, is not that of
+// the image.
+func layerSizes(document *sbom.SBOM, layers int) []int64 {
+	var manifest struct {
+		Layers []struct {
+			Size int64 `json:"size"`
+		} `json:"layers"`
+	}
+	image, ok := document.Source.Metadata.(source.ImageMetadata)
+	if !ok || json.Unmarshal(image.RawManifest, &manifest) != nil || len(manifest.Layers) != layers {
+		return nil
+	}
+	var sizes []int64
+	for _, layer := range manifest.Layers {
+		if layer.Size < 0 {
+			return nil
+		}
+		sizes = append(sizes, layer.Size)
+	}
+	return sizes
 }
 
 // imageRepository returns the first repository in which the image was.

@@ -2,6 +2,7 @@ package match_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"strings"
@@ -137,6 +138,38 @@ func TestCatalog(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("catalog (-want +got):\n%s", diff)
+	}
+}
+
+// TestLayersAndTheirSizes: sizes are those of the layers, or not known.
+func TestLayersAndTheirSizes(t *testing.T) {
+	const two = `[{"digest":"sha256:a"},{"digest":"sha256:b"}]`
+	for name, tt := range map[string]struct {
+		layers, manifest string
+		want             []string
+		sizes            []int64
+	}{
+		"known":                    {two, `{"layers":[{"size":7},{"size":0}]}`, []string{"sha256:a", "sha256:b"}, []int64{7, 0}},
+		"no manifest":              {two, ``, []string{"sha256:a", "sha256:b"}, nil},
+		"another number of layers": {two, `{"layers":[{"size":7}]}`, []string{"sha256:a", "sha256:b"}, nil},
+		"a negative size":          {two, `{"layers":[{"size":7},{"size":-1}]}`, []string{"sha256:a", "sha256:b"}, nil},
+		"a size that overflows":    {two, `{"layers":[{"size":7},{"size":9223372036854775808}]}`, []string{"sha256:a", "sha256:b"}, nil},
+		"a tree of files":          {`[{"size":1}]`, `{"layers":[{"size":7}]}`, nil, nil},
+		"too many layers":          {"[" + strings.Repeat(`{"digest":"sha256:a"},`, model.MaxLayers) + `{"digest":"sha256:a"}]`, `{"layers":[{"size":7}]}`, nil, nil},
+	} {
+		document := bytes.Replace((&image{release: debian11}).encode(t), []byte(`"layers":null`), []byte(`"layers":`+tt.layers), 1)
+		document = bytes.Replace(document, []byte(`"manifest":null`), []byte(`"manifest":"`+base64.StdEncoding.EncodeToString([]byte(tt.manifest))+`"`), 1)
+		decoded, err := match.Decode(bytes.NewReader(document), match.DecodeLimits{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		catalog := decoded.Catalog()
+		if diff := cmp.Diff(tt.want, catalog.Layers); diff != "" {
+			t.Errorf("%s: layers (-want +got):\n%s", name, diff)
+		}
+		if diff := cmp.Diff(tt.sizes, catalog.LayerSizes); diff != "" {
+			t.Errorf("%s: sizes (-want +got):\n%s", name, diff)
+		}
 	}
 }
 

@@ -62,6 +62,8 @@ type Catalog struct {
 	Repository string
 	// Layers are the diff IDs of the image's layers, the lowest first; none if they are not known.
 	Layers []string
+	// LayerSizes are the sizes of Layers as they are transferred, in bytes; none if they are not known.
+	LayerSizes []int64
 	// Base is the base image that the image states.
 	Base StatedBase
 	// AttestedBy is the ID of the key that verified an SBOM which was attested in a registry; "" for one that was generated.

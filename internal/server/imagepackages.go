@@ -58,7 +58,7 @@ func (o operations) ListImageLayers(ctx context.Context, request api.ListImageLa
 	for i := range layers {
 		layer := &layers[i]
 		answer.Items = append(answer.Items, api.ImageLayer{
-			Number: optional(layer.Number), DiffId: optional(layer.DiffID), Origin: optional(api.Origin(layer.Origin)), Packages: layer.Packages, Counts: toCounts(layer.Counts),
+			Number: optional(layer.Number), DiffId: optional(layer.DiffID), Size: layer.Size, Origin: optional(api.Origin(layer.Origin)), Packages: layer.Packages, Counts: toCounts(layer.Counts),
 		})
 	}
 	return answer, nil

@@ -48,6 +48,8 @@ type ImageLayer struct {
 	Number int
 	// DiffID is that of the layer, "" for UnknownLayer.
 	DiffID string
+	// Size is that of the layer as it is transferred, in bytes; nil if it is not known.
+	Size *int64
 	// Origin is that of the layer, not of each package in it; "" for UnknownLayer, and if the image has no known base.
 	Origin model.Origin
 	// Packages counts the packages of the layer that the query keeps, Counts their open findings.

@@ -20,6 +20,7 @@ test("packages by layer and location, by keyboard", async ({ page, open }) => {
   const item = (number: number) =>
     page.getByRole("listitem").filter({ has: page.getByText(`Layer ${number}`, { exact: true }) });
   await expect(item(base)).toContainText("Base image");
+  await expect(item(base)).toContainText(/[\d.]+ [KM]iB/);
   await expect(item(base + 1)).toContainText("This image");
   await expect(item(base + 4)).toContainText("No packages");
   await layer(base).press("Enter");

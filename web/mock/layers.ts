@@ -93,6 +93,7 @@ export function makeImageLayers(image: Image, findings: Finding[], params: URLSe
       ? Array.from({ length: base + own }, (_, index) => ({
           number: index + 1,
           diffId: diffId(index + 1),
+          size: index === 2 ? 0 : Math.floor(image.size / (index + 2)),
           ...(image.base && { origin: index < base ? Origin.base : Origin.image }),
           packages: 0,
           counts: noCounts(),

@@ -2530,6 +2530,9 @@ type ImageLayer struct {
 
 	// Packages Number of packages of which this is the lowest layer.
 	Packages int `json:"packages"`
+
+	// Size Size of the layer in bytes as the manifest states it, usually compressed. Absent if it is not known.
+	Size *int64 `json:"size,omitempty"`
 }
 
 // ImageLayerList defines model for ImageLayerList.

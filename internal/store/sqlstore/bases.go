@@ -33,11 +33,26 @@ func saveLayers(tx *txn, image int64, catalog *model.Catalog) error {
 	if err != nil {
 		return err
 	}
+	if err := saveLayerSizes(tx, image, catalog.LayerSizes[:min(len(catalog.LayerSizes), len(chain))]); err != nil {
+		return err
+	}
 	if err := tx.Execute("DELETE FROM stated_bases WHERE image_pk = ?", image); err != nil || catalog.Base == (model.StatedBase{}) {
 		return err
 	}
 	return tx.Insert("stated_bases", []string{"image_pk", "name", "digest"},
 		[]any{image, sqldb.Truncate(catalog.Base.Name, model.MaxStated), sqldb.Truncate(catalog.Base.Digest, maxIdentifier)}, "")
+}
+
+// saveLayerSizes keeps the sizes of the layers of an image that has an SBOM.
+func saveLayerSizes(tx *txn, image int64, sizes []int64) error {
+	if err := tx.Execute("DELETE FROM layer_sizes WHERE image_pk = ?", image); err != nil {
+		return err
+	}
+	values := make([]any, 0, 3*len(sizes))
+	for i, size := range sizes {
+		values = append(values, image, i, size)
+	}
+	return tx.Insert("layer_sizes", []string{"image_pk", "position", "size"}, values, "")
 }
 
 // foundBase is what an image shares with others: its lowest layers, up to a position. ImagePk is an image that has these layers only, 0 if there is none.

@@ -206,6 +206,20 @@ func (t *imageTree) counts() (map[int64]store.Counts, error) {
 	return counts, err
 }
 
+// sizes reads the sizes of the layers by position, as far as they are known.
+func (t *imageTree) sizes() (map[int]*int64, error) {
+	var rows []struct {
+		Position int
+		Size     int64
+	}
+	err := t.tx.Raw("SELECT position, size FROM layer_sizes WHERE image_pk = ?", t.image.ID).Scan(&rows).Error
+	sizes := make(map[int]*int64, len(rows))
+	for i := range rows {
+		sizes[rows[i].Position] = &rows[i].Size
+	}
+	return sizes, err
+}
+
 func hasAtLeast(counts store.Counts, least model.Severity) bool {
 	return slices.ContainsFunc(model.Severities(), func(s model.Severity) bool { return s >= least && counts.Of(s) > 0 })
 }
@@ -322,9 +336,13 @@ func (s *Store) ImageLayers(ctx context.Context, in store.Namespaces, query stor
 		if err != nil {
 			return err
 		}
+		sizes, err := tree.sizes()
+		if err != nil {
+			return err
+		}
 		layers = make([]store.ImageLayer, len(tree.layers)+1)
 		for i, layer := range tree.layers {
-			layers[i] = store.ImageLayer{Number: i + 1, DiffID: layer}
+			layers[i] = store.ImageLayer{Number: i + 1, DiffID: layer, Size: sizes[i]}
 			if base := tree.origins.base; base != nil {
 				if layers[i].Origin = model.OriginImage; int64(i) <= base.Position {
 					layers[i].Origin = model.OriginBase

@@ -189,6 +189,35 @@ var baseTests = map[string]func(*testing.T, *fixture){
 		must(t, f.ReplaceCatalog(t.Context(), key, "1", catalog))
 		f.expectBase(t, "stated no more", store.AllNamespaces(), key, store.Base{})
 	},
+	"Sizes of layers": func(t *testing.T, f *fixture) {
+		key, all := image("a", amd64), store.AllNamespaces()
+		expect := func(want ...int64) { // -1 is not known.
+			t.Helper()
+			found, err := f.ImageLayers(t.Context(), all, store.ImagePackageQuery{Image: key})
+			must(t, err)
+			got := []int64{}
+			for _, layer := range found {
+				if layer.Size == nil {
+					got = append(got, -1)
+					continue
+				}
+				got = append(got, *layer.Size)
+			}
+			if diff := gocmp.Diff(want, got); diff != "" {
+				t.Errorf("sizes (-want +got):\n%s", diff)
+			}
+		}
+		catalog := catalogOf("p") // It is in no known layer.
+		catalog.Layers, catalog.LayerSizes = layers(1, 2, 1), []int64{1 << 40, 0, 7}
+		f.catalog(t, key, "1", catalog)
+		expect(1<<40, 0, 7, -1)
+		catalog.LayerSizes = nil
+		must(t, f.ReplaceCatalog(t.Context(), key, "1", catalog))
+		expect(-1, -1, -1, -1)
+		catalog.Layers, catalog.LayerSizes = layers(3), []int64{5, 6}
+		must(t, f.ReplaceCatalog(t.Context(), key, "1", catalog))
+		expect(5, -1)
+	},
 	"Origins in an image that was read from an image volume": func(t *testing.T, f *fixture) {
 		base, mounted, pulled, all := image("base", amd64), image("mounted", amd64), image("pulled", amd64), store.AllNamespaces()
 		f.layered(t, pulled, 1, 2, 4)

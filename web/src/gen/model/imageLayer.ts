@@ -10,6 +10,8 @@ export interface ImageLayer {
   number?: number;
   /** Diff ID: digest of the uncompressed layer. */
   diffId?: string;
+  /** Size of the layer in bytes as the manifest states it, usually compressed. Absent if it is not known. */
+  size?: number;
   /** Whether the layer is one of the base image. Absent if the image has no known base image. */
   origin?: Origin;
   /** Number of packages of which this is the lowest layer. */

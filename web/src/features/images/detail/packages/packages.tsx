@@ -12,7 +12,7 @@ import { ToggleButton } from "@/components/ui/toggle-button";
 import { ImageSource, type Image, type ImageLayer } from "@/gen/model";
 import { useAddress } from "@/lib/address";
 import { cn } from "@/lib/cn";
-import { plural } from "@/lib/format";
+import { formatBytes, plural } from "@/lib/format";
 import { visible } from "@/lib/text";
 import { useImageLayers } from "./queries";
 import { packageFilters, toLayersRequest, type PackageFilters } from "../filters";
@@ -142,7 +142,7 @@ function LayerList({ image, layers, filters, filtered, update }: ListProps) {
 }
 
 function Layer({
-  layer: { number, diffId, origin, packages, counts },
+  layer: { number, diffId, size, origin, packages, counts },
   matched,
   mounted,
   open,
@@ -176,7 +176,7 @@ function Layer({
               aria-expanded={open}
               aria-controls={open ? id : undefined}
               onClick={onToggle}
-              className="flex items-center gap-2 rounded font-medium outline-none after:absolute after:inset-0"
+              className="flex shrink-0 items-center gap-2 rounded font-medium outline-none after:absolute after:inset-0"
             >
               <ChevronRight
                 className={cn("size-4 text-muted transition-transform", open && "rotate-90")}
@@ -185,7 +185,7 @@ function Layer({
               {label}
             </button>
           ) : (
-            <span className={cn("font-medium", !onToggle || "pl-6", packages === 0 && "text-muted")}>
+            <span className={cn("shrink-0 font-medium", !onToggle || "pl-6", packages === 0 && "text-muted")}>
               {label}
             </span>
           )}
@@ -198,6 +198,14 @@ function Layer({
             </span>
           )}
           <OriginMark origin={origin} />
+          {size !== undefined && (
+            <span
+              className="tabular ml-auto shrink-0 text-[13px] font-normal text-muted"
+              title="Size as it is pulled"
+            >
+              {formatBytes(size)}
+            </span>
+          )}
         </h3>
         <span className="tabular w-28 text-[13px] text-muted sm:text-right">
           {packages === 0 ? (mounted ? "Not known" : "No packages") : plural(packages, "package")}
