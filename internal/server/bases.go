@@ -65,7 +65,7 @@ func (o operations) ListBases(ctx context.Context, request api.ListBasesRequestO
 func toBaseSummary(base *store.BaseSummary) api.BaseSummary {
 	out := api.BaseSummary{
 		ChainId: base.ChainID, Layers: base.Layers, StatedName: optional(base.StatedName),
-		Images: base.Images, Scanned: base.Scanned, Counts: toCounts(base.Counts),
+		Images: base.Images, Scanned: base.Scanned, Workloads: base.Workloads, Counts: toCounts(base.Counts),
 	}
 	out.ImageId, out.Platform = toBaseKey(base.Image)
 	if base.Matched {
@@ -77,7 +77,7 @@ func toBaseSummary(base *store.BaseSummary) api.BaseSummary {
 func (s *Server) exportBases(ctx context.Context, query store.BaseQuery) (*export, error) {
 	return csvExport(ctx, s, csvList[store.BaseSummary]{
 		name:    "base-images",
-		columns: slices.Concat([]string{"chain_id", "layers", "image_id", "platform", "stated_name", "images", "scanned"}, countColumns),
+		columns: slices.Concat([]string{"chain_id", "layers", "image_id", "platform", "stated_name", "images", "scanned"}, countColumns, []string{"workloads"}),
 		page: func(ctx context.Context, page store.Page) ([]store.BaseSummary, string, int, error) {
 			query.Page = page
 			found, err := s.store.ListBases(ctx, visible(ctx), query)
@@ -86,7 +86,7 @@ func (s *Server) exportBases(ctx context.Context, query store.BaseQuery) (*expor
 		row: func(base store.BaseSummary) []string {
 			id, platform := toBaseKey(base.Image)
 			cells := []string{base.ChainID, strconv.Itoa(base.Layers), value(id), value(platform), base.StatedName, strconv.Itoa(base.Images), strconv.Itoa(base.Scanned)}
-			return append(cells, countCells(base.Counts)...)
+			return append(append(cells, countCells(base.Counts)...), strconv.Itoa(base.Workloads))
 		},
 	})
 }

@@ -115,7 +115,7 @@ func visits() []visit {
 		{"/api/v1/reports/cluster", "/api/v1/reports/cluster", `"scope":{"kind":"Cluster"}`},
 		{"/api/v1/reports/cluster", "/api/v1/reports/cluster?since=399d&format=json", `"expiringExceptions":[{"expiresAt":"`},
 		{"/api/v1/reports/namespaces/{namespace}", "/api/v1/reports/namespaces/shop?since=36h", `"dueAt":"`},
-		{"/api/v1/bases", "/api/v1/bases", `"images":1,"layers":1,"platform":"linux/amd64","scanned":1,"statedName":"docker.io/library/alpine:3.20"`},
+		{"/api/v1/bases", "/api/v1/bases", `"images":1,"layers":1,"platform":"linux/amd64","scanned":1,"statedName":"docker.io/library/alpine:3.20","workloads":1`},
 		{"/api/v1/owners", "/api/v1/owners?due=true&text=shop", `"due":2,"images":1,"overdue":2`},
 		{"/api/v1/reports/owners/{owner}", "/api/v1/reports/owners/Team%20Shop?since=2w", `"scope":{"kind":"Owner","name":"Team Shop"}`},
 		{"/api/v1/events", "/api/v1/events?since=0", `"image.matched"`},
@@ -148,7 +148,7 @@ func visits() []visit {
 			"dueBefore=2100-01-01T00:00:00Z", "sort=name", "sort=-severity", "pageSize=1", "format=json",
 		},
 		"/api/v1/workloads": {
-			"", "text=EB", "severity=Critical", "fixable=true", "kev=true", "namespace=shop", "workload=web", "workloadKind=Deployment", "owner=Team+Shop", "noOwner=true", "overdue=true", "sort=name",
+			"", "text=EB", "severity=Critical", "fixable=true", "kev=true", "namespace=shop", "workload=web", "workloadKind=Deployment", "owner=Team+Shop", "noOwner=true", "overdue=true", "base=" + baseLayer, "sort=name",
 			"sort=-severity", "pageSize=1", "format=json",
 		},
 		"/api/v1/decisions": {

@@ -67,7 +67,7 @@ var matrix = map[string]matrixRow{
 	"GET /api/v1/decisions":                     {targets: withFormats("/api/v1/decisions", listFormats, "?pageSize=1", "?state=all", "?state=all&format=csv", "?sort=name", "?sort=expiresAt", "?status=AcceptedRisk", "?vulnerability=CVE-2024-0001", "?author=somebody")},
 	"GET /api/v1/decisions/{decisionId}":        {targets: []string{"/api/v1/decisions/4503599627370000"}, other: "TestMatrixOfDecisions"},
 	"GET /api/v1/packages":                      {targets: withFormats("/api/v1/packages", listFormats, "?pageSize=1", "?owner=common", "?sort=-severity", "?vulnerable=true", "?overdue=true", "?name=openssl", "?namespace=bank", "?imageId=IMAGE")},
-	"GET /api/v1/workloads":                     {targets: withFormats("/api/v1/workloads", listFormats, "?pageSize=1", "?owner=common", "?sort=-severity", "?namespace=bank", "?overdue=true")},
+	"GET /api/v1/workloads":                     {targets: withFormats("/api/v1/workloads", listFormats, "?pageSize=1", "?base="+baseLayer, "?owner=common", "?sort=-severity", "?namespace=bank", "?overdue=true")},
 	"GET /api/v1/policies":                      {targets: []string{"/api/v1/policies"}},
 	"GET /api/v1/notification-rules":            {other: "TestMatrixOfNotificationRules"},
 	"POST /api/v1/notification-rules/test":      {other: "TestMatrixOfNotificationRules"},

@@ -75,6 +75,7 @@ func TestParametersAreRefused(t *testing.T) {
 		"/api/v1/images?endOfLifeWithin=-1":                                        "endOfLifeWithin is not in the range 0 to 36500",
 		"/api/v1/images?olderThan=0":                                               "olderThan is not in the range 1 to 36500",
 		"/api/v1/images?base=sha256:0":                                             `base "sha256:0" is not a chain ID`,
+		"/api/v1/workloads?base=x":                                                 `base "x" is not a chain ID`,
 		"/api/v1/images?base=":                                                     `base "" is not a chain ID`,
 		"/api/v1/images?olderThan=36501":                                           "olderThan is not in the range 1 to 36500",
 		"/api/v1/images?partial=some":                                              "partial",

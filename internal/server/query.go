@@ -89,6 +89,14 @@ func (p *parameters) text(name string, text *string, limit int) string {
 	return t
 }
 
+// chainID reads the chain ID of layers.
+func (p *parameters) chainID(name string, id *string) string {
+	if id != nil && len(model.ChainIDs([]string{*id})) == 0 {
+		p.refuse("%s %.80q is not a chain ID, which is sha256: and 64 hexadecimal digits in lower case", name, *id)
+	}
+	return value(id)
+}
+
 // probability reads a number from 0 to 1.
 func (p *parameters) probability(name string, number *float64) float64 {
 	if n := value(number); !(n >= 0 && n <= 1) { //nolint:staticcheck // the other way round lets NaN pass
@@ -205,16 +213,13 @@ func imageQuery(params api.ListImagesParams) (store.ImageQuery, error) {
 			store.StatePending, store.StateFailed, store.StateCataloged, store.StateScanned, store.StateReported),
 		Fixable: value(params.Fixable), KEV: value(params.Kev), MinEPSS: p.probability("epss", params.Epss),
 		Partial: value(params.Partial), EndOfLifeWithin: params.EndOfLifeWithin, OlderThan: value(params.OlderThan),
-		Overdue: value(params.Overdue), Base: value(params.Base),
+		Overdue: value(params.Overdue), Base: p.chainID("base", params.Base),
 		Where: p.where(params.Namespace, params.Workload, params.WorkloadKind, p.ownership(params.Owner, params.NoOwner)),
 		Sort:  choice(&p, "sort", params.Sort, store.SortImageID, store.SortSeverity, store.SortCreated),
 		Page:  p.page(params.PageToken, params.PageSize),
 	}
 	p.days("endOfLifeWithin", params.EndOfLifeWithin, 0)
 	p.days("olderThan", params.OlderThan, 1)
-	if params.Base != nil && len(model.ChainIDs([]string{query.Base})) == 0 {
-		p.refuse("base %.80q is not a chain ID, which is sha256: and 64 hexadecimal digits in lower case", query.Base)
-	}
 	if params.Source != nil {
 		query.Source = choice(&p, "source", params.Source, model.SourceRegistry, model.SourceImageVolume)
 	}

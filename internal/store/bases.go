@@ -49,6 +49,8 @@ type BaseSummary struct {
 	// Images counts the images on the base, Scanned those that were matched; Counts are the findings of these.
 	Images, Scanned int
 	Counts          Counts
+	// Workloads counts the workloads that run images on the base, as WorkloadQuery.Base keeps them.
+	Workloads int
 }
 
 // BasePage is a page of base images.

@@ -1603,6 +1603,9 @@ type BaseSummary struct {
 
 	// StatedName Reference in the annotation or label `org.opencontainers.image.base.name`, if all images on the base image that have it agree.
 	StatedName *string `json:"statedName,omitempty"`
+
+	// Workloads Number of workloads that run these images, as with the parameter `base` of the list of workloads.
+	Workloads int `json:"workloads"`
 }
 
 // CVSS defines model for CVSS.
@@ -4471,6 +4474,9 @@ type ListWorkloadsParams struct {
 
 	// Overdue Return workloads with at least one finding whose due date has passed.
 	Overdue *bool `form:"overdue,omitempty" json:"overdue,omitempty"`
+
+	// Base Return workloads that run at least one image that has the layers with this OCI chain ID, and others on them.
+	Base *string `form:"base,omitempty" json:"base,omitempty"`
 
 	// Namespace Return what runs in this namespace now.
 	Namespace *Namespace `form:"namespace,omitempty" json:"namespace,omitempty"`
@@ -8762,6 +8768,19 @@ func (siw *ServerInterfaceWrapper) ListWorkloads(w http.ResponseWriter, r *http.
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "overdue"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "overdue", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "base" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "base", r.URL.Query(), &params.Base, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "base"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "base", Err: err})
 		}
 		return
 	}

@@ -84,6 +84,9 @@ func (s *Store) ListBases(ctx context.Context, in store.Namespaces, query store.
 		if err != nil {
 			return err
 		}
+		if err := addBaseWorkloads(tx, place{query.Where, in}, page.Bases); err != nil {
+			return err
+		}
 		return addBaseImages(tx, view, current, page.Bases)
 	})
 	if err != nil {
@@ -115,6 +118,29 @@ func basesIn(tx *gorm.DB, in store.Namespaces) *gorm.DB {
 		Joins("JOIN (?) h ON h.chain_id = l.chain_id AND h.position = l.position AND h.next = n.chain_id AND h.application = l.application", parts).
 		Select("l.image_pk, MAX(l.position) AS position").Group("l.image_pk")
 	return tx.Table("(?) AS p", highest).Joins("JOIN image_layers q ON q.image_pk = p.image_pk AND q.position = p.position").Distinct("q.chain_id, q.position")
+}
+
+// addBaseWorkloads counts the chosen workloads that run images on each base.
+func addBaseWorkloads(tx *gorm.DB, chosen place, bases []store.BaseSummary) error {
+	at := make(map[string]*store.BaseSummary, len(bases))
+	chains := make([]string, len(bases))
+	for i := range bases {
+		chains[i] = bases[i].ChainID
+		at[chains[i]] = &bases[i]
+	}
+	return inParts(chains, func(part []string) error {
+		running := uses(tx.Table("image_layers AS b").Joins("JOIN image_uses u ON u.image_pk = b.image_pk"), chosen).
+			Where("b.is_top = 0 AND b.chain_id IN ?", part).Distinct("b.chain_id, u.namespace, u.kind, u.name")
+		var found []struct {
+			ChainID   string
+			Workloads int
+		}
+		err := tx.Table("(?) AS r", running).Select("r.chain_id, COUNT(*) AS workloads").Group("r.chain_id").Scan(&found).Error
+		for _, row := range found {
+			at[row.ChainID].Workloads = row.Workloads
+		}
+		return err
+	})
 }
 
 // addBaseImages adds the oldest image that has the layers of each base only.

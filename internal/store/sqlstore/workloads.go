@@ -29,6 +29,7 @@ type workloadToken struct {
 	MinSeverity  model.Severity
 	KEV, Fixable bool
 	Overdue      bool
+	Base         string
 	Sort         store.WorkloadSort
 }
 
@@ -63,7 +64,7 @@ func (s *Store) ListWorkloads(ctx context.Context, in store.Namespaces, query st
 	if !known {
 		return store.WorkloadPage{}, fmt.Errorf("%s: unknown sort order %q", what, query.Sort)
 	}
-	token := workloadToken{"workloads", query.Where, query.Text, query.MinSeverity, query.KEV, query.Fixable, query.Overdue, query.Sort}
+	token := workloadToken{"workloads", query.Where, query.Text, query.MinSeverity, query.KEV, query.Fixable, query.Overdue, query.Base, query.Sort}
 	var page store.WorkloadPage
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
 		page = store.WorkloadPage{}
@@ -104,6 +105,11 @@ func (s *Store) ListWorkloads(ctx context.Context, in store.Namespaces, query st
 // runningWorkloads selects a workloadEntry for each workload that the query matches.
 func (s *Store) runningWorkloads(tx *gorm.DB, chosen place, query store.WorkloadQuery) (*gorm.DB, error) {
 	running := contains(uses(tx.Table("image_uses AS u"), chosen), s.db.Dialect(), query.Text, "u.name")
+	if query.Base != "" {
+		onBase := tx.Table("image_uses AS o").Select("1").Joins("JOIN image_layers b ON b.image_pk = o.image_pk").
+			Where("o.namespace = u.namespace AND o.kind = u.kind AND o.name = u.name AND b.chain_id = ? AND b.is_top = 0", query.Base)
+		running = running.Where("EXISTS (?)", onBase)
+	}
 	current, err := currentNumber(tx)
 	if err != nil {
 		return nil, err

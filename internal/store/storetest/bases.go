@@ -88,6 +88,7 @@ func (f *fixture) checkBases(t *testing.T, step string, in store.Namespaces) {
 		if len(names) == 1 {
 			base.StatedName = names[0]
 		}
+		base.Workloads = f.checkWorkloadsOn(t, step, in, base.ChainID, on.Images)
 		if base.Image != (model.ImageKey{}) {
 			image, err := f.Image(t.Context(), in, base.Image)
 			must(t, err)
@@ -122,6 +123,32 @@ func (f *fixture) checkBases(t *testing.T, step string, in store.Namespaces) {
 			}
 		}
 	}
+}
+
+// checkWorkloadsOn expects that the list of workloads on a base has those that run one of its images, and returns their number.
+func (f *fixture) checkWorkloadsOn(t *testing.T, step string, in store.Namespaces, chain string, images []store.Image) int {
+	t.Helper()
+	all, err := f.ListWorkloads(t.Context(), in, store.WorkloadQuery{})
+	must(t, err)
+	want := slices.DeleteFunc(all.Workloads, func(w store.WorkloadSummary) bool {
+		return !slices.ContainsFunc(images, func(image store.Image) bool { return slices.Contains(w.Images, image.Key) })
+	})
+	got := []store.WorkloadSummary{}
+	for query := (store.WorkloadQuery{Base: chain, Page: store.Page{Size: 1}}); ; {
+		page, err := f.ListWorkloads(t.Context(), in, query)
+		must(t, err)
+		if page.Total != len(want) {
+			t.Errorf("%s: %d workloads on %s, want %d", step, page.Total, chain, len(want))
+		}
+		got = append(got, page.Workloads...)
+		if query.Token = page.NextToken; query.Token == "" || len(got) > len(want) {
+			break
+		}
+	}
+	if diff := gocmp.Diff(append([]store.WorkloadSummary{}, want...), got); diff != "" {
+		t.Errorf("%s: workloads on %s (-want +got):\n%s", step, chain, diff)
+	}
+	return len(want)
 }
 
 var baseTests = map[string]func(*testing.T, *fixture){
@@ -290,7 +317,7 @@ var baseTests = map[string]func(*testing.T, *fixture){
 		must(t, f.RecordUses(t.Context(), "scope", []store.Use{ownedUse(one, "a", "web", "team"), ownedUse(two, "b", "api", "")}))
 		for in, want := range map[string]int{"a": 1, "b": 1, "c": 0} {
 			page, err := f.ListBases(t.Context(), store.AllNamespaces(), store.BaseQuery{Where: store.Where{Namespace: in}})
-			if must(t, err); page.Total != want || want > 0 && (page.Bases[0].Images != 1 || page.Bases[0].Image != base) {
+			if must(t, err); page.Total != want || want > 0 && (page.Bases[0].Images != 1 || page.Bases[0].Image != base || page.Bases[0].Workloads != 1) {
 				t.Errorf("in namespace %s: %+v", in, page)
 			}
 		}

@@ -21,6 +21,8 @@ export interface BaseSummary {
   images: number;
   /** Number of these images that have been matched. */
   scanned: number;
+  /** Number of workloads that run these images, as with the parameter `base` of the list of workloads. */
+  workloads: number;
   /** Findings of the images on the base image; each image is counted once. */
   counts: Counts;
 }

@@ -36,6 +36,12 @@ export type ListWorkloadsParams = {
    */
   overdue?: boolean;
   /**
+   * Return workloads that run at least one image that has the layers with this OCI chain ID, and others on them.
+   * @maxLength 71
+   * @pattern ^sha256:[0-9a-f]{64}$
+   */
+  base?: string;
+  /**
    * Return what runs in this namespace now.
    * @maxLength 253
    */
