@@ -1,11 +1,11 @@
-import { expect, test } from "./fixtures.ts";
+import { expect, expectFits, test } from "./fixtures.ts";
 
 test("workloads open, and lead to their images", async ({ page, open }) => {
   const operator = await open({}, "/workloads");
   await expect(page.getByText("90 workloads")).toBeVisible();
   const [first] = [...operator.sums.workloads].sort((a, b) => b.counts.critical - a.counts.critical);
   await page.keyboard.press("j");
-  await expect(page.locator("[data-index='0'] [data-row-focus]")).toBeFocused();
+  await expect(page.locator("[role=table] [data-index='0'] [data-row-focus]")).toBeFocused();
   await page.keyboard.press("Enter");
   await expect(page.getByRole("heading", { name: `Images (${first?.imageCount ?? 0})` })).toBeVisible();
   await page.getByRole("link", { name: "List images with findings" }).click();
@@ -16,6 +16,18 @@ test("workloads open, and lead to their images", async ({ page, open }) => {
   await page.getByRole("button", { name: "Show images of all workloads" }).click();
   await page.getByRole("button", { name: "Clear filters" }).click();
   await expect(page.getByText("120 images")).toBeVisible();
+});
+
+test("a key that selects a row does nothing in the filters", async ({ page, open }) => {
+  await open({}, "/workloads");
+  await expect(page.getByText("90 workloads")).toBeVisible();
+  const box = page.getByRole("table").getByRole("checkbox").nth(1);
+  await page.getByRole("button", { name: "Fixable" }).press("x");
+  await page.getByRole("tab", { name: "By workload" }).press("x");
+  await expect(box).not.toBeChecked();
+  await box.focus();
+  await page.keyboard.press("x");
+  await expect(box).toBeChecked();
 });
 
 test("workloads are filtered by the address", async ({ page, open }) => {
@@ -31,6 +43,34 @@ test("workloads are filtered by the address", async ({ page, open }) => {
   await expect(page.getByText("90 workloads")).toBeVisible();
   await page.getByRole("button", { name: "Workload", exact: true }).click();
   await expect(page).toHaveURL(/sort=name/);
+});
+
+test("workloads are grouped by base image, and one leads to the workloads on it", async ({ page, open }) => {
+  const operator = await open({}, "/workloads");
+  await page.getByRole("tab", { name: "By base image" }).click();
+  await expect(page).toHaveURL(/group=bases/);
+  const row = page.getByRole("row").filter({ hasText: "debian" }).first();
+  const chain = operator.images.find(({ base, distro }) => base && distro === "debian 12")?.base?.chainId;
+  const on = new Set(
+    operator.images.filter(({ base }) => base?.chainId === chain).map(({ imageId }) => imageId),
+  );
+  const workloads = operator.sums.workloads.filter(({ images }) =>
+    images.some(({ imageId }) => on.has(imageId)),
+  ).length;
+  expect(workloads).toBeGreaterThan(1);
+  expect(workloads).toBeLessThan(90);
+  await row.getByRole("link", { name: `${workloads} workloads` }).click();
+  await expect(page).toHaveURL(/\/workloads\?base=sha256/);
+  await expect(page.getByText(`${workloads} workloads`)).toBeVisible();
+  await page.getByRole("button", { name: "Show workloads on all base images" }).click();
+  await expect(page.getByText("90 workloads")).toBeVisible();
+  await page.getByRole("tab", { name: "By base image" }).click();
+  await page.getByLabel("Namespace").fill("nowhere");
+  await expect(page.getByText("No base image matches")).toBeVisible();
+  await page.setViewportSize({ width: 360, height: 800 });
+  await page.getByRole("button", { name: "Clear filters" }).first().click();
+  await expect(page.getByRole("link", { name: /\d+ workloads?/ }).first()).toBeVisible();
+  await expectFits(page);
 });
 
 test("tells who has an old log4j-core", async ({ page, open }) => {

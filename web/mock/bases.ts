@@ -1,4 +1,4 @@
-import type { BaseImage, BaseSummary, Image } from "../src/gen/model/index.ts";
+import type { BaseImage, BaseSummary, Image, WorkloadSummary } from "../src/gen/model/index.ts";
 import { noCounts } from "./data.ts";
 
 /** What images of a distribution were built on. Only the base images of Debian are known. */
@@ -17,8 +17,18 @@ export function baseOf(distro: string): BaseImage {
   };
 }
 
+/** The workloads that run an image on a base image. */
+export function workloadsOn(chainId: string, workloads: WorkloadSummary[], images: Image[]) {
+  const on = new Set(images.filter(({ base }) => base?.chainId === chainId).map(({ imageId }) => imageId));
+  return workloads.filter((row) => row.images.some(({ imageId }) => on.has(imageId)));
+}
+
 /** The base images of images, by the number of images on them. */
-export function makeBases(images: Image[], params: URLSearchParams): BaseSummary[] {
+export function makeBases(
+  images: Image[],
+  params: URLSearchParams,
+  workloads: WorkloadSummary[],
+): BaseSummary[] {
   const bases = new Map<string, BaseSummary>();
   for (const { base, counts, matchedAt } of params.get("namespace") === "nowhere" ? [] : images) {
     if (!base?.chainId) continue;
@@ -32,6 +42,7 @@ export function makeBases(images: Image[], params: URLSearchParams): BaseSummary
       ...(base.imageId && { imageCounts: { ...noCounts(), high: 3, medium: 12, low: 20 } }),
       images: 0,
       scanned: 0,
+      workloads: 0,
       counts: noCounts(),
     };
     sum.images++;
@@ -39,6 +50,7 @@ export function makeBases(images: Image[], params: URLSearchParams): BaseSummary
     for (const key of Object.keys(counts) as (keyof typeof counts)[]) sum.counts[key] += counts[key];
     bases.set(base.chainId, sum);
   }
+  for (const sum of bases.values()) sum.workloads = workloadsOn(sum.chainId, workloads, images).length;
   const bySeverity = params.get("sort") === "-severity";
   return [...bases.values()].sort((a, b) =>
     bySeverity ? b.counts.critical - a.counts.critical : b.images - a.images,

@@ -13,7 +13,7 @@ import type {
   Image,
   SearchResults,
 } from "../src/gen/model/index.ts";
-import { makeBases } from "./bases.ts";
+import { makeBases, workloadsOn } from "./bases.ts";
 import { makeFindings, makeImages, makeOverview, makeSuppressed, suppression } from "./data.ts";
 import { MockExceptions, type ExceptionOptions } from "./exceptions.ts";
 import { MockNotifications, type NotificationOptions } from "./notifications.ts";
@@ -273,7 +273,9 @@ export class MockOperator {
     else if (encoded)
       this.#vulnerability(decodeURIComponent(encoded), part, searchParams, response, sums, images);
     else {
-      const { rows, extra } = filterSums(sums, kind as keyof Sums | "owners", searchParams);
+      const base = searchParams.get("base");
+      const chosen = base ? { ...sums, workloads: workloadsOn(base, sums.workloads, images) } : sums;
+      const { rows, extra } = filterSums(chosen, kind as keyof Sums | "owners", searchParams);
       json(response, { ...this.#page<object>(rows, searchParams), ...extra });
     }
     return true;
@@ -325,7 +327,10 @@ export class MockOperator {
       ) ?? [];
     if (kind === "overview") return void json(response, this.#overview(sums, images));
     if (kind === "bases")
-      return void json(response, this.#page(makeBases(images, url.searchParams), url.searchParams));
+      return void json(
+        response,
+        this.#page(makeBases(images, url.searchParams, sums.workloads), url.searchParams),
+      );
     if (kind === "images" && !encoded)
       return void json(
         response,

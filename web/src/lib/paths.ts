@@ -17,6 +17,13 @@ export const rolloutsOfWorkloadPath = ({ namespace, name }: Workload) =>
 export const rolloutsOfImagePath = (imageId: string) =>
   `/rollouts?${new URLSearchParams({ image: imageId }).toString()}`;
 
+/** Where the workloads that run images on a base image are listed, all of them or those of a namespace and an owner. */
+export const workloadsOnBasePath = (
+  chainId: string,
+  { namespace, owner }: { namespace?: string; owner?: string } = {},
+) =>
+  `/workloads?${new URLSearchParams({ base: chainId, ...(namespace && { namespace }), ...(owner && { owner }) }).toString()}`;
+
 /** Where the images on a base image are listed, all of them or those of a namespace and an owner. */
 export const imagesOnBasePath = (chainId: string, { namespace = "", owner = "" } = {}) =>
   `/images?${new URLSearchParams({ base: chainId, ...(namespace && { namespace }), ...(owner && { owner }) }).toString()}`;

@@ -82,7 +82,11 @@ export function SelectionProvider<Row extends object>({
     if (!(target instanceof HTMLElement) || isTyping(target)) return;
     // Space presses buttons and boxes.
     const wanted = event.key === " " ? target.matches("a[data-row-focus]") : event.key.toLowerCase() === "x";
-    const row = rows[Number(target.closest<HTMLElement>("[data-index]")?.dataset.index ?? -1)];
+    // Tabs and their panels have an index, too.
+    const element = target.closest<HTMLElement>(
+      "[role=presentation][data-index], [role=listitem][data-index]",
+    );
+    const row = rows[Number(element?.dataset.index ?? -1)];
     if (!wanted || !row) return;
     event.preventDefault();
     toggle(row, event.shiftKey);

@@ -1,6 +1,13 @@
 import type { Option } from "@/components/ui/select";
-import { ListWorkloadsSort, Severity, type ListOwnersParams, type ListWorkloadsParams } from "@/gen/model";
-import { address, choice, flag, names, oneOf, orAbsent, text } from "@/lib/address";
+import {
+  ListBasesSort,
+  ListWorkloadsSort,
+  Severity,
+  type ListBasesParams,
+  type ListOwnersParams,
+  type ListWorkloadsParams,
+} from "@/gen/model";
+import { address, choice, flag, matching, names, oneOf, orAbsent, text } from "@/lib/address";
 import { columnNames, type WorkloadColumn } from "./column-names";
 
 export const sortOptions: Option<ListWorkloadsSort>[] = [
@@ -8,8 +15,8 @@ export const sortOptions: Option<ListWorkloadsSort>[] = [
   { value: ListWorkloadsSort.name, label: "Name" },
 ];
 
-/** What the page lists: the workloads, or who is responsible for them. */
-export const groups = { workloads: "workloads", owners: "owners" } as const;
+/** What the page lists: the workloads, who is responsible for them, or what their images were built on. */
+export const groups = { workloads: "workloads", owners: "owners", bases: "bases" } as const;
 export type Group = keyof typeof groups;
 
 export interface WorkloadFilters {
@@ -19,6 +26,8 @@ export interface WorkloadFilters {
   fixable: boolean;
   kev: boolean;
   overdue: boolean;
+  /** The chain ID of a base image. */
+  base: string;
   namespace: string;
   owner: string;
   noOwner: boolean;
@@ -34,6 +43,7 @@ export const workloadFilters = address<WorkloadFilters>({
   fixable: flag("fixable"),
   kev: flag("kev"),
   overdue: flag("overdue"),
+  base: matching("base", /^sha256:[0-9a-f]{64}$/),
   namespace: text("namespace", 253),
   owner: text("owner", 253),
   noOwner: flag("noOwner"),
@@ -47,10 +57,17 @@ export const toRequest = (filters: WorkloadFilters): ListWorkloadsParams => ({
   fixable: orAbsent(filters.fixable),
   kev: orAbsent(filters.kev),
   overdue: orAbsent(filters.overdue),
+  base: orAbsent(filters.base),
   namespace: orAbsent(filters.namespace),
   owner: orAbsent(filters.owner),
   noOwner: orAbsent(filters.noOwner && !filters.owner),
   sort: filters.sort,
+});
+
+export const toBasesRequest = (filters: WorkloadFilters): ListBasesParams => ({
+  namespace: orAbsent(filters.namespace),
+  owner: orAbsent(filters.owner),
+  sort: ListBasesSort["-severity"],
 });
 
 export const toOwnersRequest = (filters: WorkloadFilters): ListOwnersParams => ({

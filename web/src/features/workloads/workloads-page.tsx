@@ -30,38 +30,42 @@ import { maxSelected } from "@/lib/bulk";
 import { plural } from "@/lib/format";
 import { sumsKey } from "@/lib/lists";
 import { useHasOwners } from "@/lib/owners";
+import { visible } from "@/lib/text";
 import { columnChoices, defaultColumns } from "./column-names";
 import { columns, WorkloadCard, WorkloadDetail, workloadKey } from "./columns";
 import { groups, sortOptions, toRequest, workloadFilters, type WorkloadFilters } from "./filters";
+import { WorkloadBaseList } from "./bases";
 import { OwnerList } from "./owners";
 import { SelectedWorkloads } from "./selected-workloads";
 
 const renderDetail = (row: WorkloadSummary) => <WorkloadDetail row={row} />;
 
-const tabs = [
+const tabs = (owners: boolean) => [
   { value: groups.workloads, label: "By workload" },
-  { value: groups.owners, label: "By owner" },
+  ...(owners ? [{ value: groups.owners, label: "By owner" }] : []),
+  { value: groups.bases, label: "By base image" },
 ];
 
 export function WorkloadsPage() {
   const { filters, update } = useAddress(workloadFilters);
   const hasOwners = useHasOwners();
-  const list =
-    filters.group === "owners" ? (
-      <OwnerList filters={filters} update={update} />
-    ) : (
-      <WorkloadList filters={filters} update={update} owners={hasOwners} />
-    );
   return (
     <>
       <PageTitle title="Workloads" hint="Running workloads with the findings of their images." />
-      {hasOwners || filters.group === "owners" ? (
-        <Tabs label="Group" options={tabs} value={filters.group} onChange={(group) => update({ group })}>
-          {list}
-        </Tabs>
-      ) : (
-        list
-      )}
+      <Tabs
+        label="Group"
+        options={tabs(hasOwners || filters.group === "owners")}
+        value={filters.group}
+        onChange={(group) => update({ group })}
+      >
+        {filters.group === "owners" ? (
+          <OwnerList filters={filters} update={update} />
+        ) : filters.group === "bases" ? (
+          <WorkloadBaseList filters={filters} update={update} />
+        ) : (
+          <WorkloadList filters={filters} update={update} owners={hasOwners} />
+        )}
+      </Tabs>
     </>
   );
 }
@@ -140,6 +144,17 @@ function WorkloadList({
             className="border-accent bg-accent-soft"
           >
             Without an owner
+            <X aria-hidden />
+          </Button>
+        )}
+        {filters.base && (
+          <Button
+            onClick={() => update({ base: "" })}
+            aria-label="Show workloads on all base images"
+            title={visible(filters.base)}
+            className="border-accent bg-accent-soft"
+          >
+            On one base image
             <X aria-hidden />
           </Button>
         )}
