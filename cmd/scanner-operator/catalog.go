@@ -58,7 +58,7 @@ counted; their packages are missing. If IMAGE has a digest, its registry is aske
 the image. If it does not answer, the SBOM has no layers, and a warning says why.
 
 The environment variable SCANNER_REGISTRIES says in JSON or YAML how to reach registries (proxy, mirrors, certificate authorities, plain HTTP), the
-keys whose attested SBOMs are used instead of pulling images, and whether to ask for layers with --rootfs (skipLayers).
+keys whose attested SBOMs are used instead of pulling images, and whether to ask for layers with --rootfs (askLayers).
 
 For the upload, the certificate authorities in the environment variable SCANNER_UPLOAD_CA (PEM) are trusted in addition to those of the
 system.

@@ -29,9 +29,9 @@ type statedImage struct {
 // askLayers asks the registry of an image for its manifest and configuration while the caller reads the files. The returned function waits for the answer, and must be
 // called.
 func askLayers(ctx context.Context, request Request) (wait func() statedImage) {
-	if request.Registries.SkipLayers {
+	if !request.Registries.AskLayers {
 		return func() statedImage {
-			return statedImage{unknown: "the operator is configured not to ask registries for the layers of images that scans read from nodes"}
+			return statedImage{unknown: "the operator is not configured to ask registries for the layers of images that scans read from nodes (scans.imageVolumeLayers in the chart)"}
 		}
 	}
 	answers := make(chan statedImage, 1)

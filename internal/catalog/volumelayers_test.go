@@ -70,7 +70,7 @@ func TestLayersOfRootFS(t *testing.T) {
 			if len(request.DockerConfigs) > 0 {
 				registry.guard = login
 			}
-			request.Platform = amd64
+			request.Platform, request.Registries.AskLayers = amd64, true
 			pulled, err := runIn(t, t.Context(), request)
 			if err != nil {
 				t.Fatal(err)
@@ -123,7 +123,9 @@ func TestLayersOfRootFS(t *testing.T) {
 func TestLayersOfRootFSFromMirror(t *testing.T) {
 	mirror := newRegistry(t)
 	reference := mirror.mirrored(t, "hub/")
-	result, err := runIn(t, t.Context(), Request{Image: reference, RootFS: unpack(t, layered(t, sound())), Platform: amd64, Registries: mirrors(mirror.host + "/hub")})
+	from := mirrors(mirror.host + "/hub")
+	from.AskLayers = true
+	result, err := runIn(t, t.Context(), Request{Image: reference, RootFS: unpack(t, layered(t, sound())), Platform: amd64, Registries: from})
 	if err != nil || result.LayersUnknown != "" {
 		t.Fatalf("%v, layers unknown: %q", err, result.LayersUnknown)
 	}
@@ -134,6 +136,13 @@ func TestLayersOfRootFSFromMirror(t *testing.T) {
 
 // wantUnknown checks that a scan of a root file system found its packages without layers, and why it has none.
 func wantUnknown(t *testing.T, request Request, phrases ...string) {
+	t.Helper()
+	request.Registries.AskLayers = true
+	wantNoLayers(t, request, phrases...)
+}
+
+// wantNoLayers is wantUnknown with the configuration of the request.
+func wantNoLayers(t *testing.T, request Request, phrases ...string) {
 	t.Helper()
 	request.RootFS, request.Platform = unpack(t, layered(t, sound())), amd64
 	result, err := runIn(t, t.Context(), request)
@@ -257,7 +266,7 @@ func TestLayersThatAreNotAskedFor(t *testing.T) {
 	wantUnknown(t, Request{Image: registry.host + "/team/app:latest"}, "has no digest")
 	wantUnknown(t, Request{Image: digest}, "exists only on its node")
 	wantUnknown(t, Request{Image: "docker.io/library/import-2024-01-01@" + digest}, "no registry has it under this name")
-	wantUnknown(t, Request{Image: reference, Registries: registries.Config{SkipLayers: true}}, "configured not to ask registries")
+	wantNoLayers(t, Request{Image: reference}, "not configured to ask registries")
 	if n := requests.Load(); n > 0 {
 		t.Errorf("%d requests", n)
 	}
@@ -280,7 +289,7 @@ func TestLayersTakeNoLonger(t *testing.T) {
 		close(done)
 	})
 	asking, stop := context.WithCancel(t.Context())
-	wait := askLayers(asking, Request{Image: reference, sleep: noSleep})
+	wait := askLayers(asking, Request{Image: reference, Registries: registries.Config{AskLayers: true}, sleep: noSleep})
 	<-asked
 	stop()
 	if got := wait(); got.image != nil || got.unknown == "" {

@@ -33,8 +33,8 @@ type Config struct {
 	Registries []Registry `json:"registries,omitempty"`
 	// Attestations are keys. What their holders state about an image in its repository replaces the analysis of the image.
 	Attestations []Attestation `json:"attestations,omitempty"`
-	// SkipLayers has scans of image volumes not ask registries for the layers of images.
-	SkipLayers bool `json:"skipLayers,omitempty"`
+	// AskLayers has scans of image volumes ask registries for the layers of images.
+	AskLayers bool `json:"askLayers,omitempty"`
 }
 
 // Proxy is a proxy for all requests to registries and their token services.

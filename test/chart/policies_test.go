@@ -111,12 +111,12 @@ func TestRegistriesOfPolicyAndManager(t *testing.T) {
 	}
 }
 
-// TestRegistriesAreNotAskedForLayers: where a network policy keeps scans from registries, and where a user says so.
+// TestRegistriesAreNotAskedForLayers: by default, and where a network policy keeps scans from registries.
 func TestRegistriesAreNotAskedForLayers(t *testing.T) {
 	for values, want := range map[string]string{
-		"": "", "scans: {imageVolumeLayers: true}": "",
-		"scans: {imageVolumeLayers: false}": `{"skipLayers":true}`, "networkPolicy: {enabled: true}": `{"skipLayers":true}`,
-		`{networkPolicy: {enabled: true}, scans: {caBundle: "PEM"}}`: `{"caBundle":"PEM","skipLayers":true}`,
+		"": "", "scans: {imageVolumeLayers: true}": `{"askLayers":true}`,
+		"scans: {imageVolumeLayers: false}": "", "{networkPolicy: {enabled: true}, scans: {imageVolumeLayers: true}}": "",
+		`{scans: {caBundle: "PEM", imageVolumeLayers: true}}`: `{"askLayers":true,"caBundle":"PEM"}`,
 	} {
 		passed := ""
 		for _, v := range find[*appsv1.Deployment](render(t, values))[0].Spec.Template.Spec.Containers[0].Env {

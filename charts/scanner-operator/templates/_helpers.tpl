@@ -233,8 +233,8 @@ operator
 {{- with .Values.scans.attestations }}
 {{- $_ := set $config "attestations" . }}
 {{- end }}
-{{- if or .Values.networkPolicy.enabled (not .Values.scans.imageVolumeLayers) }}
-{{- $_ := set $config "skipLayers" true }}
+{{- if and .Values.scans.imageVolumeLayers (not .Values.networkPolicy.enabled) }}
+{{- $_ := set $config "askLayers" true }}
 {{- end }}
 {{- if $config }}
 {{- $text := toJson $config }}
