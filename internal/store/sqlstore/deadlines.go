@@ -10,6 +10,7 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // dayMicros is a day in microseconds.
@@ -37,7 +38,9 @@ type imagePlace struct {
 
 // dueFinding is a finding of a package with the rules of policies.
 type dueFinding struct {
-	id int64
+	id, packageID int64
+	// fixable says that a fixed version is known.
+	fixable bool
 	// key stands for the vulnerability and the package, also in another row: a finding gets one with each change of its fix.
 	key      uint64
 	severity model.Severity
@@ -72,10 +75,12 @@ type dueReader struct {
 	in       store.Namespaces
 	policies []policyRow
 	current  int64
+	// until is the last date that is asked for, stillOpen for all.
+	until int64
 }
 
 func (s *Store) dueReader(tx *gorm.DB, in store.Namespaces) (*dueReader, error) {
-	r := &dueReader{tx: tx, s: s, in: in}
+	r := &dueReader{tx: tx, s: s, in: in, until: stillOpen}
 	var err error
 	if r.policies, err = appliedPolicies(tx); err != nil {
 		return nil, err
@@ -182,76 +187,131 @@ func (r *dueReader) targets(images []int64, workloads bool) (map[int64][]*dueTar
 	return targets, err
 }
 
-// findings reads the findings that policies select and that are open in some image, by package; of the packages of some images only, unless images
-// is nil.
-func (r *dueReader) findings(images []int64) (map[int64][]*dueFinding, error) {
+// manyPackages is from how many packages on all are read in their order, instead of some by their IDs.
+const manyPackages = 8 * sqldb.MaxIn
+
+// findings reads the findings that policies select and that are open in some image, by package: of those that are asked for, or of all if held is nil.
+func (r *dueReader) findings(held map[int64]bool) (map[int64][]*dueFinding, error) {
 	places := make(map[int64]int, len(r.policies))
 	for place := range r.policies {
 		places[r.policies[place].ID] = place
 	}
 	known := map[int64]*dueFinding{}
 	found := map[int64][]*dueFinding{}
-	err := eachPart(images, func(part []int64) error {
-		query := r.tx.Table("policy_findings AS pf").Joins("CROSS JOIN findings f").Joins("CROSS JOIN vulnerabilities v").
-			Where("f.id = pf.finding_id AND v.id = f.vulnerability_pk AND "+shown+" AND "+unsuppressed, r.current, r.current)
-		if part != nil {
-			query = query.Where("f.package_pk IN (?)", r.tx.Table("image_packages AS h").Where("h.image_pk IN ? AND h.excluded = 0", part).Select("h.package_pk"))
+	read := func(query *gorm.DB) error {
+		query = query.Where("f.id = pf.finding_id AND v.id = f.vulnerability_pk AND "+shown+" AND "+unsuppressed, r.current, r.current).
+			Select("f.package_pk, f.id, f.fixable, v.vulnerability_id, v.namespace, v.severity, pf.policy_pk, pf.since, pf.days")
+		if r.until < stillOpen {
+			query = query.Where("pf.since + pf.days * ? <= ?", dayMicros, r.until)
 		}
-		query = query.Distinct("f.package_pk, f.id, v.vulnerability_id, v.namespace, v.severity, pf.policy_pk, pf.since, pf.days")
 		return eachRow(query, func(scan func(...any) error) error {
-			var packageID, id, severity, policyID int64
+			var packageID, id, fixable, severity, policyID int64
 			var vulnerability, namespace string
 			var rule dueRule
-			if err := scan(&packageID, &id, &vulnerability, &namespace, &severity, &policyID, &rule.since, &rule.days); err != nil {
+			if err := scan(&packageID, &id, &fixable, &vulnerability, &namespace, &severity, &policyID, &rule.since, &rule.days); err != nil {
 				return err
 			}
 			place, applies := places[policyID]
-			if !applies {
+			if !applies || held != nil && !held[packageID] {
 				return nil
 			}
 			rule.policy = place
 			f := known[id]
 			if f == nil {
-				f = &dueFinding{id: id, key: findingKey(packageID, vulnerability, namespace), severity: model.Severity(severity)}
+				f = &dueFinding{
+					id: id, packageID: packageID, fixable: fixable != 0, key: findingKey(packageID, vulnerability, namespace), severity: model.Severity(severity),
+				}
 				known[id] = f
 				found[packageID] = append(found[packageID], f)
 			}
-			if !slices.Contains(f.rules, rule) { // Parts of images share packages.
-				f.rules = append(f.rules, rule)
-			}
+			f.rules = append(f.rules, rule)
 			return nil
 		})
+	}
+	if held == nil || len(held) > r.s.manyPackages {
+		// Databases choose a slow order of joins when they do not know how many rows there are, as of a new policy: so nothing is joined but by primary keys.
+		return found, read(r.tx.Table("policy_findings AS pf").Joins("CROSS JOIN findings f").Joins("CROSS JOIN vulnerabilities v"))
+	}
+	return found, inParts(slices.Sorted(maps.Keys(held)), func(part []int64) error {
+		return read(r.tx.Table("findings AS f").Joins("CROSS JOIN policy_findings pf").Joins("CROSS JOIN vulnerabilities v").Where("f.package_pk IN ?", part))
 	})
-	return found, err
 }
 
-// each calls visit for each open finding in each target with a date.
-func (r *dueReader) each(images []int64, targets map[int64][]*dueTarget, visit func(t *dueTarget, f *dueFinding, at int64, by int)) error {
+// dueHoldings are the findings that policies select, and the packages that hold them.
+type dueHoldings struct {
+	findings map[int64][]*dueFinding
+	// packages has the packages of images, nil for all images.
+	packages map[int64][]int64
+}
+
+// holdings reads the findings that images hold; nil stands for all images.
+func (r *dueReader) holdings(images []int64) (*dueHoldings, error) {
+	if images == nil {
+		found, err := r.findings(nil)
+		return &dueHoldings{findings: found}, err
+	}
+	h := &dueHoldings{packages: make(map[int64][]int64, len(images))}
+	held := map[int64]bool{}
+	err := inParts(images, func(part []int64) error {
+		holders := r.tx.Table("image_packages AS ip").Where("ip.excluded = 0 AND ip.image_pk IN ?", part)
+		return eachList(holders, r.s.db.Dialect(), "ip.image_pk", "ip.package_pk", func(image int64, list []int64) {
+			h.packages[image] = list
+			for _, id := range list {
+				held[id] = true
+			}
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	h.findings, err = r.findings(held)
+	return h, err
+}
+
+// dueVisit is told of an open finding in a target, until when it is due there, and the place of the policy that says so.
+type dueVisit func(t *dueTarget, f *dueFinding, at int64, by int)
+
+// each calls visit for each open finding in each target with a date; nil stands for all images. The visits for a package in an image follow each other.
+func (r *dueReader) each(images []int64, targets map[int64][]*dueTarget, visit dueVisit) error {
 	if len(targets) == 0 {
 		return nil
 	}
-	found, err := r.findings(images)
+	held, err := r.holdings(images)
 	if err != nil {
 		return err
 	}
+	return r.eachIn(held, images, targets, visit)
+}
+
+// eachIn is each of what was read already.
+func (r *dueReader) eachIn(held *dueHoldings, images []int64, targets map[int64][]*dueTarget, visit dueVisit) error {
 	suppressed, err := r.suppressedThere(images)
 	if err != nil {
 		return err
 	}
-	return inParts(slices.Sorted(maps.Keys(found)), func(packages []int64) error {
-		return eachPart(images, func(part []int64) error {
-			holders := of(r.tx.Table("image_packages AS ip").Where("ip.excluded = 0 AND ip.package_pk IN ?", packages), "ip.image_pk", part)
-			return eachList(holders, r.s.db.Dialect(), "ip.package_pk", "ip.image_pk", func(packageID int64, list []int64) {
-				for _, image := range list {
-					for _, t := range targets[image] {
-						for _, f := range found[packageID] {
-							if at, by, due := f.due(t); due && !suppressed.has(f.id, t) {
-								visit(t, f, at, by)
-							}
-						}
-					}
+	hold := func(image, packageID int64) {
+		for _, t := range targets[image] {
+			for _, f := range held.findings[packageID] {
+				if at, by, due := f.due(t); due && at <= r.until && !suppressed.has(f.id, t) {
+					visit(t, f, at, by)
 				}
-			})
+			}
+		}
+	}
+	for _, image := range slices.Sorted(maps.Keys(held.packages)) {
+		for _, packageID := range held.packages[image] {
+			hold(image, packageID)
+		}
+	}
+	if images != nil {
+		return nil
+	}
+	return inParts(slices.Sorted(maps.Keys(held.findings)), func(packages []int64) error {
+		holders := r.tx.Table("image_packages AS ip").Where("ip.excluded = 0 AND ip.package_pk IN ?", packages)
+		return eachList(holders, r.s.db.Dialect(), "ip.package_pk", "ip.image_pk", func(packageID int64, list []int64) {
+			for _, image := range list {
+				hold(image, packageID)
+			}
 		})
 	})
 }

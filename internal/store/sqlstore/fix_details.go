@@ -30,9 +30,14 @@ func (r *fixReader) fixes(entries []fixEntry) ([]store.Fix, error) {
 		images[i] = entries[i].Fix.ImagePk
 	}
 	images = distinctIDs(images)
-	overdue, err := r.overdue(images)
-	if err != nil {
-		return nil, err
+	if !r.query.Overdue { // Otherwise they are known.
+		overdue, err := r.overdue(images)
+		if err != nil {
+			return nil, err
+		}
+		for i := range entries {
+			entries[i].Overdue = overdue[entries[i].place()]
+		}
 	}
 	pairs, err := r.pairs(entries)
 	if err != nil {
@@ -51,11 +56,11 @@ func (r *fixReader) fixes(entries []fixEntry) ([]store.Fix, error) {
 	named := map[fixPlace][]fixPair{}
 	for i := range entries {
 		e, fix := &entries[i].Fix, &all[i]
-		place := fixPlace{e.ImagePk, e.Action, e.PackagePk}
+		place := entries[i].place()
 		if fix.Image, err = keyOf(entries[i].ImageID, entries[i].Platform); err != nil {
 			return nil, err
 		}
-		fix.Kind, fix.Overdue, fix.Risk = fixKinds[e.Action], overdue[place], float64(e.RiskMicros)/1e6
+		fix.Kind, fix.Overdue, fix.Risk = fixKinds[e.Action], entries[i].Overdue, float64(e.RiskMicros)/1e6
 		fix.Workloads, fix.WorkloadCount = slices.Clone(running[e.ImagePk].first), running[e.ImagePk].count
 		sum := countsRow{}
 		for j := range pairs[place] {
@@ -214,33 +219,32 @@ func (r *fixReader) overdue(images []int64) (map[fixPlace]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	passed := map[int64][]int64{} // The images by finding.
-	now := r.s.now()
-	err = due.each(images, targets, func(t *dueTarget, f *dueFinding, at int64, _ int) {
-		if at <= now {
-			passed[f.id] = append(passed[f.id], t.image)
+	due.until = r.s.now()
+	held, err := due.holdings(images)
+	if err != nil {
+		return nil, err
+	}
+	distro := map[int64]bool{}
+	err = inParts(slices.Sorted(maps.Keys(held.findings)), func(part []int64) error {
+		var ids []int64
+		err := r.tx.Raw("SELECT p.id FROM packages p WHERE p.id IN ? AND "+fromDistribution+" = 1", part).Scan(&ids).Error
+		for _, id := range ids {
+			distro[id] = true
 		}
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	ids := make([]int64, 0, len(passed))
-	for id := range passed {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	err = inParts(ids, func(part []int64) error {
-		var rows []struct{ ID, Action, PackagePk int64 }
-		err := r.tx.Raw("SELECT f.id, "+fixActionOf+" AS action, f.package_pk FROM findings f JOIN packages p ON p.id = f.package_pk WHERE f.id IN ?", part).Scan(&rows).Error
-		for _, row := range rows {
-			if row.Action != fixUpdate {
-				row.PackagePk = 0
-			}
-			for _, image := range passed[row.ID] {
-				counts[fixPlace{image, row.Action, row.PackagePk}]++
-			}
+	err = due.eachIn(held, images, targets, func(t *dueTarget, f *dueFinding, _ int64, _ int) {
+		switch {
+		case !f.fixable:
+			counts[fixPlace{t.image, fixWait, 0}]++
+		case distro[f.packageID]:
+			counts[fixPlace{t.image, fixRebuild, 0}]++
+		default:
+			counts[fixPlace{t.image, fixUpdate, f.packageID}]++
 		}
-		return err
 	})
 	return counts, err
 }

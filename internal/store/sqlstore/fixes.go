@@ -37,6 +37,8 @@ type fixToken struct {
 type fixEntry struct {
 	Fix               imageFix `gorm:"embedded"`
 	ImageID, Platform string
+	// Overdue counts the findings whose date has passed; it is known early only of lists by it.
+	Overdue int `gorm:"-"`
 }
 
 func (r *fixEntry) value(column string) string {
@@ -71,7 +73,7 @@ type fixReader struct {
 	token   fixToken
 	// after is the entry that the page follows, nil for the first page.
 	after *fixEntry
-	// live are images whose fixes are computed from their findings: for the caller, they differ from those in the tables, or are chosen by what these lack.
+	// live are images whose fixes are computed from their findings: for the caller, they can differ from those in the tables, or imageId asks for them.
 	live []int64
 	// among are the images that are listed, nil for all that run; only those that are not live are read from the tables.
 	among map[int64]bool
@@ -125,7 +127,7 @@ func (r *fixReader) begin() (err error) {
 	if err != nil {
 		return err
 	}
-	if r.query.ImageID != "" || r.query.Overdue {
+	if r.query.ImageID != "" {
 		r.live, r.among = images, map[int64]bool{}
 		return nil
 	}
@@ -171,7 +173,7 @@ func (r *fixReader) readToken() error {
 
 // images lists the matched images that the query chooses, nil for all that run.
 func (r *fixReader) images() ([]int64, error) {
-	if r.chosen.everywhere() && r.query.ImageID == "" && !r.query.Overdue {
+	if r.chosen.everywhere() && r.query.ImageID == "" {
 		return nil, nil
 	}
 	images := r.tx.Table("images AS i").Where("i.matched_at > 0")
@@ -183,13 +185,6 @@ func (r *fixReader) images() ([]int64, error) {
 	}
 	if r.query.ImageID != "" {
 		images = equals(images, "i.image_id", r.query.ImageID)
-	}
-	if r.query.Overdue {
-		placed, err := somePlaced(r.tx)
-		if err != nil {
-			return nil, err
-		}
-		images = images.Where("i.id IN (?)", r.s.overduePlaces(r.tx, r.chosen.in, r.current, placed).Select("x.id"))
 	}
 	ids := []int64{}
 	return ids, images.Select("i.id").Order("i.id").Scan(&ids).Error
@@ -205,7 +200,15 @@ func (r *fixReader) entries() (entries []fixEntry, total int, err error) {
 	if entries, total, err = r.liveEntries(); err != nil {
 		return nil, 0, err
 	}
-	if r.among == nil || len(r.among) > 0 {
+	switch {
+	case r.among != nil && len(r.among) == 0:
+	case r.query.Overdue:
+		overdue, more, err := r.overdueEntries()
+		if err != nil {
+			return nil, 0, err
+		}
+		entries, total = append(entries, overdue...), total+more
+	default:
 		stored, err := r.storedTotal()
 		if err != nil {
 			return nil, 0, err

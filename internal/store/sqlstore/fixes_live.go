@@ -38,13 +38,19 @@ func (r *fixReader) liveEntriesOf(images []int64, overdue map[fixPlace]int) ([]f
 		Select("ip.image_pk, " + fixActionOf + " AS action, ip.package_pk, p.fingerprint, SUM(v.risk_micros) AS risk_micros, SUM(v.kev) AS kev, COUNT(*) AS findings")
 	err := r.tx.Table("(?) AS g", grouped).Joins("JOIN images i ON i.id = g.image_pk AND i.matched_at > 0").
 		Select("g.*, i.image_id, i.platform").Scan(&found).Error
-	return slices.DeleteFunc(join(found), func(e fixEntry) bool {
-		return !r.keeps(e.Fix.Action, e.Fix.Kev) || r.query.Overdue && overdue[fixPlace{e.Fix.ImagePk, e.Fix.Action, e.Fix.PackagePk}] == 0
-	}), err
+	found = slices.DeleteFunc(join(found), func(e fixEntry) bool {
+		return !r.keeps(e.Fix.Action, e.Fix.Kev) || r.query.Overdue && overdue[e.place()] == 0
+	})
+	for i := range found {
+		found[i].Overdue = overdue[found[i].place()]
+	}
+	return found, err
 }
 
 // fixPlace identifies a fix. The package is 0 for an image as a whole.
 type fixPlace struct{ image, action, packageID int64 }
+
+func (r *fixEntry) place() fixPlace { return fixPlace{r.Fix.ImagePk, r.Fix.Action, r.Fix.PackagePk} }
 
 // join makes one entry of those of the packages of an image that one fix is for.
 func join(found []fixEntry) []fixEntry {

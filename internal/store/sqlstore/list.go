@@ -107,6 +107,9 @@ func (s *Store) ListImages(ctx context.Context, in store.Namespaces, query store
 		if err != nil {
 			return err
 		}
+		if !(place{query.Where, in}).everywhere() && query.Sort != store.SortCreated { // Of all images, an index has the order.
+			behind = tx.Table("(?) AS i", behind.Select("i.*").Order(sqldb.OrderBy(keys)).Limit(query.Limit()+1))
+		}
 		var rows []imageRow
 		err = behind.Joins(imageJoins).Select(imageColumns).Order(sqldb.OrderBy(keys)).Limit(query.Limit() + 1).Scan(&rows).Error
 		if err != nil {

@@ -275,6 +275,7 @@ func (l *lists) fixes() {
 		l.b.Fatal(problems, err)
 	}
 	list("with-overdue", store.FixQuery{})
+	list("overdue", store.FixQuery{Overdue: true})
 	list("overdue-namespace", store.FixQuery{Overdue: true, Where: store.Where{Namespace: "namespace-7"}})
 	if _, err := l.s.SyncPolicies(l.b.Context(), nil); err != nil {
 		l.b.Fatal(err)

@@ -28,7 +28,7 @@ func TestVisible(t *testing.T) {
 					config.DSN = servers[name].migrated(t)
 				}
 				s := openWith(t, config)
-				s.fewImages = 2 // So that lists of some images are read in both ways.
+				s.fewImages, s.manyPackages, s.fewChosen = 1, 1, 0 // So that lists of some images are read in both ways.
 				t.Cleanup(func() { checkHeld(t, s) })
 				return s
 			})

@@ -73,6 +73,8 @@ type packageSearch struct {
 	dialect sqldb.Dialect
 	// ids are the packages with a version that is asked for, as a list in a statement; "" when all are.
 	ids string
+	// manyPackages and fewChosen are those of the store.
+	manyPackages, fewChosen int
 	// divided says that findings are suppressed in some images, current is the current result set.
 	divided bool
 	current int64
@@ -101,7 +103,7 @@ func (s *Store) ListPackages(ctx context.Context, in store.Namespaces, query sto
 	var page store.PackagePage
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
 		page = store.PackagePage{}
-		search := packageSearch{PackageQuery: query, chosen: place{query.Where, in}, dialect: s.db.Dialect()}
+		search := packageSearch{PackageQuery: query, chosen: place{query.Where, in}, dialect: s.db.Dialect(), manyPackages: s.manyPackages, fewChosen: s.fewChosen}
 		if err := search.chooseVersions(tx); err != nil {
 			return err
 		}
@@ -119,7 +121,14 @@ func (s *Store) ListPackages(ctx context.Context, in store.Namespaces, query sto
 			return err
 		}
 		var rows []packageEntry
+		done := false
+		if !search.unfiltered() {
+			if rows, page.NextToken, page.Total, done, err = search.ofImages(tx, token); err != nil {
+				return err
+			}
+		}
 		switch {
+		case done:
 		case query.Sort == store.SortPackageName:
 			rows, page.NextToken, page.Total, err = search.inOrder(tx, keys, token)
 		case search.unfiltered():
@@ -354,7 +363,14 @@ func (q *packageSearch) readHolders(tx *gorm.DB, ids []int64, byID map[int64]*st
 	for i, id := range ids {
 		members[id] = []*groupMember{{group: i}}
 	}
-	reached, err := reachOfGroups(tx, q.dialect, len(ids), members, q.holders(tx), nil, q.chosen)
+	holders := &holdersOf{rows: q.holders(tx)}
+	if q.ImageID == "" && !q.chosen.everywhere() {
+		holders.rows = tx.Table("image_packages AS ip")
+		if err := holders.limit(tx, q.chosen.images(tx), q.fewChosen); err != nil {
+			return err
+		}
+	}
+	reached, err := reachOfGroups(tx, q.dialect, len(ids), members, holders, q.chosen)
 	if err != nil {
 		return err
 	}

@@ -64,11 +64,40 @@ func unmatchedImages(tx *gorm.DB) (map[int64]bool, error) {
 	return unmatched, err
 }
 
-// reachOfGroups reads what groups of packages reach. members has what is in groups by package, holders selects the rows ip that count unless their image
-// is left out, and chosen the workloads.
-func reachOfGroups(
-	tx *gorm.DB, d sqldb.Dialect, groups int, members map[int64][]*groupMember, holders *gorm.DB, leftOut map[int64]bool, chosen place,
-) (*groupReach, error) {
+// fewChosen is up to how many images packages are looked up in. Of more, databases return all images that hold a package in less time.
+const fewChosen = 100
+
+// holdersOf are the rows ip that hold packages.
+type holdersOf struct {
+	rows *gorm.DB
+	// leftOut are images that do not count. Unless it is nil, only has those that do.
+	leftOut, only map[int64]bool
+}
+
+// limit leaves the images that are selected as image_pk.
+func (h *holdersOf) limit(tx, images *gorm.DB, few int) error {
+	var ids []int64
+	if err := tx.Table("(?) AS c", images).Distinct("c.image_pk").Scan(&ids).Error; err != nil {
+		return err
+	}
+	if len(ids) <= few {
+		h.rows = h.rows.Where("ip.image_pk IN (?)", images)
+		return nil
+	}
+	h.only = make(map[int64]bool, len(ids))
+	for _, id := range ids {
+		h.only[id] = true
+	}
+	return nil
+}
+
+// leaveOut reports whether an image does not count.
+func (h *holdersOf) leaveOut(image int64) bool {
+	return h.leftOut[image] || h.only != nil && !h.only[image]
+}
+
+// reachOfGroups reads what groups of packages reach. members has what is in groups by package, and chosen chooses the workloads.
+func reachOfGroups(tx *gorm.DB, d sqldb.Dialect, groups int, members map[int64][]*groupMember, holders *holdersOf, chosen place) (*groupReach, error) {
 	r := &groupReach{images: make([][]int64, groups)}
 	packages := make([]int64, 0, len(members))
 	var sets []reachSet
@@ -87,11 +116,11 @@ func reachOfGroups(
 		return nil, err
 	}
 	slices.Sort(packages)
-	holders = holders.Session(&gorm.Session{})
+	rows := holders.rows.Session(&gorm.Session{})
 	holding := map[*groupMember][]int64{}
 	err = inParts(packages, func(part []int64) error {
-		return eachList(holders.Where("ip.package_pk IN ?", part), d, "ip.package_pk", "ip.image_pk", func(id int64, images []int64) {
-			images = slices.DeleteFunc(images, func(image int64) bool { return leftOut[image] })
+		return eachList(rows.Where("ip.package_pk IN ?", part), d, "ip.package_pk", "ip.image_pk", func(id int64, images []int64) {
+			images = slices.DeleteFunc(images, holders.leaveOut)
 			for _, member := range members[id] {
 				counting := images
 				if member.suppressed != "" {

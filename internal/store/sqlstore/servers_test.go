@@ -114,7 +114,7 @@ func suite(t *testing.T, config func(t *testing.T) Config) {
 		config := config(t)
 		config.Clock = clk
 		s := openWith(t, config)
-		s.fewImages = 2 // So that lists of some images are read in both ways.
+		s.fewImages, s.manyPackages, s.fewChosen = 1, 2, 1 // So that lists of some images are read in both ways.
 		t.Cleanup(func() { checkHeld(t, s) })
 		return s
 	})

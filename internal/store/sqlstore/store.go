@@ -60,11 +60,11 @@ type Store struct {
 	refusals    refusals
 	// policyRows is store.MaxPolicyRows, but in tests.
 	policyRows int
-	// fewImages is that of this package, but in tests.
-	fewImages int
-	encoder   *zstd.Encoder
-	decoder   *zstd.Decoder
-	rules     decision.Rules
+	// These are the bounds of this package with these names, but in tests.
+	fewImages, manyPackages, fewChosen int
+	encoder                            *zstd.Encoder
+	decoder                            *zstd.Decoder
+	rules                              decision.Rules
 
 	suppressed suppressedCount
 
@@ -80,7 +80,7 @@ var _ store.Store = (*Store)(nil)
 func Open(ctx context.Context, config Config) (*Store, error) {
 	s := &Store{
 		clock: config.Clock, cluster: sqldb.Truncate(config.Cluster, maxIdentifier), changed: make(chan struct{}),
-		rules: config.Rules, policyRows: store.MaxPolicyRows, fewImages: fewImages, matchBounds: matchBounds{store.MaxDecisionMatches, store.MaxAllDecisionMatches, store.MaxNamespaceMatches, store.MaxNamespacedMatches},
+		rules: config.Rules, policyRows: store.MaxPolicyRows, fewImages: fewImages, manyPackages: manyPackages, fewChosen: fewChosen, matchBounds: matchBounds{store.MaxDecisionMatches, store.MaxAllDecisionMatches, store.MaxNamespaceMatches, store.MaxNamespacedMatches},
 	}
 	if s.clock == nil {
 		s.clock = clock.RealClock{}

@@ -216,11 +216,13 @@ func (s *Store) addReach(tx *gorm.DB, current int64, ids []string, chosen place,
 	if err != nil {
 		return err
 	}
-	holders := tx.Table("image_packages AS ip").Where("ip.excluded = 0")
+	holders := &holdersOf{rows: tx.Table("image_packages AS ip").Where("ip.excluded = 0"), leftOut: unmatched}
 	if !chosen.everywhere() {
-		holders = holders.Where("ip.image_pk IN (?)", chosen.images(tx))
+		if err := holders.limit(tx, chosen.images(tx), s.fewChosen); err != nil {
+			return err
+		}
 	}
-	reached, err := reachOfGroups(tx, s.db.Dialect(), len(ids), members, holders, unmatched, chosen)
+	reached, err := reachOfGroups(tx, s.db.Dialect(), len(ids), members, holders, chosen)
 	if err != nil {
 		return err
 	}

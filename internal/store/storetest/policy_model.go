@@ -79,6 +79,7 @@ type policyModel struct {
 	*fixture
 	t       *testing.T
 	random  *rand.Rand
+	queries *rand.Rand // What is asked for beside what happens.
 	now     time.Time
 	images  []model.ImageKey
 	uses    map[int][]store.Use // By image.
@@ -100,7 +101,7 @@ var policyModelTests = func() map[string]func(*testing.T, *fixture) {
 	for seed := range uint64(policySeeds) {
 		tests[fmt.Sprintf("Random deadlines equal a model, seed %d", seed)] = func(t *testing.T, f *fixture) {
 			m := &policyModel{
-				fixture: f, t: t, random: rand.New(rand.NewPCG(seed, 16)), now: day, uses: map[int][]store.Use{}, fixes: map[string]time.Time{},
+				fixture: f, t: t, random: rand.New(rand.NewPCG(seed, 16)), queries: rand.New(rand.NewPCG(seed, 18)), now: day, uses: map[int][]store.Use{}, fixes: map[string]time.Time{},
 				applied: map[string]modelPolicy{}, begun: map[string]time.Time{}, told: map[string]bool{},
 			}
 			m.begin()
@@ -403,29 +404,6 @@ func overdueFix(key model.ImageKey, f *model.Finding) string {
 		return key.ImageID + " rebuild"
 	default:
 		return key.ImageID + " update " + f.Package.Name
-	}
-}
-
-// checkFixes expects that fixes count overdue findings, and that those with some can be listed.
-func (m *policyModel) checkFixes(in store.Namespaces, want map[string]int) {
-	m.t.Helper()
-	for _, only := range []bool{false, true} {
-		page, err := m.ListFixes(m.t.Context(), in, store.FixQuery{Overdue: only, Page: store.Page{Size: store.MaxPageSize}})
-		must(m.t, err)
-		got := map[string]int{}
-		for i := range page.Fixes {
-			fix := &page.Fixes[i]
-			name := fmt.Sprint(fix.Image.ImageID, " ", fix.Kind)
-			if fix.Kind == store.FixUpdate {
-				name += " " + fix.Packages[0].Package.Name
-			}
-			if fix.Overdue > 0 || only {
-				got[name] = fix.Overdue
-			}
-		}
-		if diff := gocmp.Diff(want, got); diff != "" || only && page.Total != len(want) {
-			m.t.Errorf("overdue findings of fixes, seen by %v, only overdue %t (-want +got):\n%s", in, only, diff)
-		}
 	}
 }
 

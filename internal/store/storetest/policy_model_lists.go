@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	gocmp "github.com/google/go-cmp/cmp"
+
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
@@ -46,6 +48,47 @@ func (m *policyModel) checkDueLists(in store.Namespaces, found map[int][]model.F
 		got = append(got, packagePage.Packages[i].Package.Name)
 	}
 	expectTexts(m.t, fmt.Sprint("packages ", name, " by ", order), inOrderOnce(got), inOrderOnce(packages)...)
+}
+
+// checkFixes expects that fixes count overdue findings, and that those with some can be listed, as they are among all.
+func (m *policyModel) checkFixes(in store.Namespaces, want map[string]int) {
+	m.t.Helper()
+	for _, only := range []bool{false, true} {
+		page, err := m.ListFixes(m.t.Context(), in, store.FixQuery{Overdue: only, Page: store.Page{Size: store.MaxPageSize}})
+		must(m.t, err)
+		got := map[string]int{}
+		for i := range page.Fixes {
+			fix := &page.Fixes[i]
+			name := fmt.Sprint(fix.Image.ImageID, " ", fix.Kind)
+			if fix.Kind == store.FixUpdate {
+				name += " " + fix.Packages[0].Package.Name
+			}
+			if fix.Overdue > 0 || only {
+				got[name] = fix.Overdue
+			}
+		}
+		if diff := gocmp.Diff(want, got); diff != "" || only && page.Total != len(want) {
+			m.t.Errorf("overdue findings of fixes, seen by %v, only overdue %t (-want +got):\n%s", in, only, diff)
+		}
+	}
+	query := store.FixQuery{
+		Where: store.Where{Namespace: []string{"", "dev", "prod"}[m.queries.IntN(3)]}, KEV: m.queries.IntN(4) == 0,
+		Kind: []store.FixKind{"", "", store.FixUpdate, store.FixRebuild, store.FixWait}[m.queries.IntN(5)],
+	}
+	if m.queries.IntN(4) == 0 {
+		query.ImageID = m.images[m.queries.IntN(len(m.images))].ImageID
+	}
+	all := query
+	all.Size = store.MaxPageSize
+	page, err := m.ListFixes(m.t.Context(), in, all)
+	must(m.t, err)
+	overdue := slices.DeleteFunc(page.Fixes, func(fix store.Fix) bool { return fix.Overdue == 0 })
+	query.Overdue = true
+	comparePages(m.t, fmt.Sprintf("overdue fixes, seen by %v, %+v", in, query), overdue, func(page store.Page) ([]store.Fix, string, int, error) {
+		query.Page = page
+		got, err := m.ListFixes(m.t.Context(), in, query)
+		return got.Fixes, got.NextToken, got.Total, err
+	})
 }
 
 // inOrderOnce has each text once, in order.

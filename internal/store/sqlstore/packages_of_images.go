@@ -1,0 +1,184 @@
+package sqlstore
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
+)
+
+// Databases make the list of the packages of some images as a whole before they return a page of it, and once more to count it. Which packages these are is
+// read here instead, and a page of them with an index that is in the order of the list.
+
+// imagePackages reads a page of the packages of some images.
+type imagePackages struct {
+	*packageSearch
+	tx    *gorm.DB
+	token packageToken
+	// counts has the packages, and whether an image holds them in which they count.
+	counts map[int64]bool
+}
+
+// ofImages reads a page of the packages of the images that the query chooses, if it asks for no more than that; done is false where it does not, or where it
+// is faster to have the database make the list.
+func (q *packageSearch) ofImages(tx *gorm.DB, token packageToken) (rows []packageEntry, next string, total int, done bool, err error) {
+	if q.divided || q.Name != "" || q.Type != "" || q.Text != "" || q.ids != "" || q.due != nil || q.Vulnerable || q.MinSeverity > model.SeverityUnknown {
+		return nil, "", 0, false, nil
+	}
+	p := &imagePackages{packageSearch: q, tx: tx, token: token, counts: map[int64]bool{}}
+	if done, err = p.read(); err != nil || !done {
+		return nil, "", 0, false, err
+	}
+	if rows, done, err = p.page(); err != nil || !done {
+		return nil, "", 0, false, err
+	}
+	rows, next, err = cutPage(rows, q.Limit(), token, p.keys(), (*packageEntry).value)
+	return rows, next, len(p.counts), true, err
+}
+
+// worst reports whether the worst packages come first, and otherwise they are in the order of their names.
+func (p *imagePackages) worst() bool { return p.Sort == store.SortPackageSeverity }
+
+// keys is the order of an index.
+func (p *imagePackages) keys() []sqldb.SortKey {
+	if p.worst() {
+		return worstHeld
+	}
+	return packageSorts[store.SortPackageName]
+}
+
+// compare orders as keys does.
+func (p *imagePackages) compare(a, b packageEntry) int {
+	if p.worst() {
+		return cmp.Or(cmp.Compare(b.Counts.Critical, a.Counts.Critical), cmp.Compare(b.Counts.High, a.Counts.High), cmp.Compare(b.Counts.Medium, a.Counts.Medium),
+			cmp.Compare(b.Counts.Low, a.Counts.Low), strings.Compare(a.Fingerprint, b.Fingerprint))
+	}
+	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Version, b.Version), strings.Compare(a.Type, b.Type), strings.Compare(a.Fingerprint, b.Fingerprint))
+}
+
+// read reads which packages the images hold, unless there are too many images.
+func (p *imagePackages) read() (done bool, err error) {
+	var images []struct{ ID, MatchedAt int64 }
+	err = p.ofChosen(p.tx, p.tx.Table("images AS k"), "k.id").Select("k.id, k.matched_at").Order("k.id").Limit(allUses + 1).Scan(&images).Error
+	if err != nil || len(images) > allUses {
+		return false, err
+	}
+	ids, count := make([]int64, len(images)), make(map[int64]bool, len(images))
+	for i, image := range images {
+		ids[i] = image.ID
+		// Only matched images count for who sees some namespaces: what is known of the packages of others follows from other images.
+		count[image.ID] = p.chosen.in.All() || image.MatchedAt > 0
+	}
+	return true, inParts(ids, func(part []int64) error {
+		held := p.tx.Table("image_packages AS ip").Where("ip.image_pk IN ?", part)
+		return eachList(held, p.dialect, "ip.image_pk", "ip.package_pk * 2 + ip.excluded", func(image int64, list []int64) {
+			for _, one := range list {
+				p.counts[one/2] = p.counts[one/2] || count[image] && one%2 == 0
+			}
+		})
+	})
+}
+
+// page reads the entries of a page and the one after it.
+func (p *imagePackages) page() (rows []packageEntry, done bool, err error) {
+	var some, none []int64 // none are the packages that count in no image. Their place in the order is another one than in the index by counts.
+	for _, id := range slices.Sorted(maps.Keys(p.counts)) {
+		if p.counts[id] || !p.worst() {
+			some = append(some, id)
+		} else {
+			none = append(none, id)
+		}
+	}
+	many := p.manyPackages
+	if len(none) > many {
+		return nil, false, nil
+	}
+	if len(some) > many {
+		if rows, done, err = p.walk(len(some)); err != nil || !done {
+			return nil, false, err
+		}
+	} else if rows, err = p.listed(some, perCount("h.%[1]s")); err != nil {
+		return nil, false, err
+	}
+	zeros, err := p.listed(none, perCount("0 AS %[1]s"))
+	rows = append(rows, zeros...)
+	slices.SortFunc(rows, p.compare)
+	return rows[:min(len(rows), p.Limit()+1)], true, err
+}
+
+// stored selects entries from the tables.
+func (p *imagePackages) stored(counts string) *gorm.DB {
+	return p.tx.Table("held_packages AS h").Joins("JOIN packages p ON p.id = h.package_pk").Select("p.id, p.name, p.version, p.type, p.fingerprint, " + counts)
+}
+
+// listed reads the first entries of packages.
+func (p *imagePackages) listed(ids []int64, counts string) (rows []packageEntry, err error) {
+	keys := slices.Clone(p.keys())
+	for i := range keys {
+		keys[i].Column = "l." + keys[i].Column[strings.IndexByte(keys[i].Column, '.')+1:]
+	}
+	err = inParts(ids, func(part []int64) error {
+		behind, err := fromToken(p.tx.Table("(?) AS l", p.stored(counts).Where("h.package_pk IN ?", part)), p.Token, p.token, keys)
+		if err != nil {
+			return err
+		}
+		var found []packageEntry
+		err = behind.Select("l.*").Order(sqldb.OrderBy(keys)).Limit(p.Limit() + 1).Scan(&found).Error
+		rows = append(rows, found...)
+		return err
+	})
+	p.clear(rows)
+	return rows, err
+}
+
+// clear takes away the counts of packages that count in no image.
+func (p *imagePackages) clear(rows []packageEntry) {
+	for i := range rows {
+		if !p.counts[rows[i].ID] {
+			rows[i].Counts = countsRow{}
+		}
+	}
+}
+
+// walk reads the packages of all images in order until there are enough among them of these, which are so many. It is not done when that takes longer than to
+// read all of these.
+func (p *imagePackages) walk(number int) (rows []packageEntry, done bool, err error) {
+	keys, limit := p.keys(), p.Limit()+1
+	behind, err := fromToken(p.stored(perCount("h.%[1]s")), p.Token, p.token, keys)
+	if err != nil {
+		return nil, false, err
+	}
+	for size, looked := 2*limit, 0; ; size = min(2*size, allUses) {
+		var found []packageEntry
+		if err := behind.Order(sqldb.OrderBy(keys)).Limit(size).Scan(&found).Error; err != nil {
+			return nil, false, err
+		}
+		for i := range found {
+			if counts, held := p.counts[found[i].ID]; held && (counts || !p.worst()) {
+				rows = append(rows, found[i])
+			}
+		}
+		if looked += len(found); len(rows) >= limit || len(found) < size {
+			p.clear(rows)
+			return rows, true, nil
+		}
+		if looked > number {
+			return nil, false, nil
+		}
+		last := make([]string, len(keys))
+		for i, key := range keys {
+			last[i] = found[len(found)-1].value(key.Column)
+		}
+		condition, values, err := sqldb.After(keys, last)
+		if err != nil {
+			return nil, false, err
+		}
+		behind = p.stored(perCount("h.%[1]s")).Where(condition, values...)
+	}
+}
