@@ -155,8 +155,9 @@ func (e *Engine) SetRules(ctx context.Context, rules []*Rule, known []store.Noti
 	// Those of rules that are not in effect stay: they may be about a message that was sent.
 	existing := map[laneName]bool{}
 	for i := range known {
-		for _, sink := range known[i].Sinks {
-			existing[laneName{known[i].UID, sink}] = true
+		rule := &known[i]
+		for _, sink := range rule.Sinks {
+			existing[laneName{rule.UID, sink}] = true
 		}
 	}
 	maps.DeleteFunc(e.lanes, func(name laneName, l *lane) bool { return !existing[name] && !l.busy })

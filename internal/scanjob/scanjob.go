@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -307,14 +308,14 @@ func arguments(req Request, opts Options) []string {
 			command = append(command, "--known-digest="+digest)
 		}
 	}
-	args := append(command,
-		"--image-id="+req.Key.ImageID,
-		"--upload-url="+opts.UploadURL,
-		"--token-file="+tokenPath+"/"+tokenFile,
-		"--scratch-dir="+scratchPath,
+	args := slices.Concat(command, []string{
+		"--image-id=" + req.Key.ImageID,
+		"--upload-url=" + opts.UploadURL,
+		"--token-file=" + tokenPath + "/" + tokenFile,
+		"--scratch-dir=" + scratchPath,
 		// Shorter than the deadline of the Job, so that the container can still report its outcome.
-		"--timeout="+(opts.Deadline-opts.Deadline/10).String(),
-	)
+		"--timeout=" + (opts.Deadline - opts.Deadline/10).String(),
+	})
 	if p := req.Key.Platform.String(); p != "" {
 		args = append(args, "--platform="+p)
 	}

@@ -217,12 +217,12 @@ var decisionRecordTests = map[string]func(*testing.T, *fixture){
 		must(t, err)
 		var got []string
 		for _, d := range page.Decisions {
-			got = append(got, strings.TrimSpace(fmt.Sprint(d.Object.Name, " ", d.Comment, " ", d.EndedBy, " ", d.DeletedBy)))
+			got = append(got, strings.TrimSpace(fmt.Sprint(d.Object.Name, ": ", d.Comment, " ", d.EndedBy, " ", d.DeletedBy)))
 		}
 		slices.Sort(got)
 		if diff := cmp.Diff([]string{
-			"changed changed Deleted jane", "changed twice changed Changed", "changed twice changed again Deleted jane", "changed twice why Changed", "changed why Changed",
-			"kept why", "late changed Deleted", "late why Changed", "over why Changed", "over why Expired", "refused changed Deleted", "refused why Changed",
+			"changed twice: changed Changed", "changed twice: changed again Deleted jane", "changed twice: why Changed", "changed: changed Deleted jane", "changed: why Changed",
+			"kept: why", "late: changed Deleted", "late: why Changed", "over: why Changed", "over: why Expired", "refused: changed Deleted", "refused: why Changed",
 		}, got); diff != "" {
 			t.Errorf("decisions (-want +got):\n%s", diff)
 		}

@@ -193,8 +193,8 @@ var decisionTests = map[string]func(*testing.T, *fixture){
 		}
 	},
 	"Events about many decisions count all that were removed, in each namespace": func(t *testing.T, f *fixture) {
-		in := func(namespace string, from, to int) (all []store.Decision) {
-			for i := from; i < to; i++ {
+		in := func(namespace string, count int) (all []store.Decision) {
+			for i := range count {
 				d := exception(fmt.Sprintf("d%03d", i), model.DecisionFixed, []string{"CVE-9"}, nil)
 				if namespace != "" {
 					d.Object.Kind, d.Object.Namespace = "VulnerabilityException", namespace
@@ -205,11 +205,11 @@ var decisionTests = map[string]func(*testing.T, *fixture){
 		}
 		const most = store.MaxDecisionEvents
 		// Those that change come before those that are removed, by object.
-		changed := in("a", 0, 2)
-		f.decide(t, slices.Concat(changed, in("", 0, 3), in("n", 0, most), in("o", 0, 20))...)
+		changed := in("a", 2)
+		f.decide(t, slices.Concat(changed, in("", 3), in("n", most), in("o", 20))...)
 		changed[0].Status, changed[1].Status = model.DecisionNotAffected, model.DecisionNotAffected
 		last := f.last(t)
-		f.decide(t, slices.Concat(changed, in("p", 0, 1))...)
+		f.decide(t, slices.Concat(changed, in("p", 1))...)
 		for _, c := range []struct {
 			of      store.Namespaces
 			events  int
