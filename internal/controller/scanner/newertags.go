@@ -219,7 +219,10 @@ func (p *plan) lookUp(scanner *scannerv1.Scanner, v *observed, free *limited, no
 	if own {
 		p.next = min(p.next, watchInterval)
 	}
-	idle := !scanner.Spec.Suspend && !own && underway < maxLookups && len(p.start) == 0 && len(p.waiting) == 0 && !v.queues.othersWait(free.scanner)
+	if scanner.Spec.Suspend {
+		return
+	}
+	idle := !own && underway < maxLookups && len(p.start) == 0 && len(p.waiting) == 0 && !v.queues.othersWait(free.scanner)
 	for i := range v.lookups {
 		lookup := &v.lookups[i]
 		wait := lookupDue(lookup, settings.interval).Sub(now)

@@ -113,7 +113,7 @@ func TestPlanLooksUpNewerTags(t *testing.T) {
 		"one that is due again":           {nil, newWorld().tagged("a", "1.0", high).lookup("a", at(-27*time.Hour, 0)), "id-a", scanjob.PodDelay},
 		"one that failed":                 {nil, newWorld().tagged("a", "1.0", high).lookup("a", at(0, time.Minute)), "", time.Minute},
 		"one that failed, at last":        {nil, newWorld().tagged("a", "1.0", high).lookup("a", at(-72*time.Hour, -time.Minute)), "id-a", scanjob.PodDelay},
-		"a suspended Scanner":             {func(s *scannerv1.Scanner) { s.Spec.Suspend = true }, one(), "", watchInterval},
+		"a suspended Scanner":             {func(s *scannerv1.Scanner) { s.Spec.Suspend = true }, one(), "", auditInterval},
 		"behind a new image":              {nil, one().runs("new", store.ImageState{State: store.StatePending}), "", scanjob.PodDelay},
 		"behind images of others":         {nil, one().contended(1), "", watchInterval},
 		"a registry that is paused":       {nil, one().paused(time.Minute, "ns-a"), "", time.Minute},
