@@ -54,7 +54,7 @@ test("the newer tag of an image is beside its fixes", async ({ page, open }) => 
     .getByRole("button", { name: /^Details of Update/ })
     .first()
     .click();
-  await expect(page.getByText("closes more than it opens")).toBeVisible();
+  await expect(page.getByText("of the same image is recommended")).toBeVisible();
   await page.getByRole("link", { name: "1.27.5-alpine" }).click();
   await expect(page.getByRole("tab", { name: "Newer tags", selected: true })).toBeVisible();
 });

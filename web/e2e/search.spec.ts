@@ -41,6 +41,24 @@ test("what is typed replaces the text of the search before", async ({ page, open
   }
 });
 
+test("so does it in a search that is opened while the one before closes", async ({ page, open }) => {
+  await page.emulateMedia({ reducedMotion: "no-preference" });
+  await open();
+  await expect(page.getByText("120 images")).toBeVisible();
+  const field = page.getByRole("combobox", { name: "Search" });
+  await page.keyboard.press("Control+k");
+  await expect(field).toBeFocused();
+  await page.keyboard.type("first");
+  await expect(field).toHaveValue("first");
+  await page.keyboard.press("End");
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("Control+k");
+  await expect(field).toBeFocused();
+  await page.keyboard.type("second");
+  await expect(field).toHaveValue("second");
+  await page.emulateMedia({ reducedMotion: "reduce" });
+});
+
 test("says why a search failed", async ({ page, open }) => {
   await open({ fail: (path) => (path === "/api/v1/search" ? 400 : undefined) });
   await page.getByRole("button", { name: "Search", exact: true }).click();

@@ -1,7 +1,7 @@
 import { Autocomplete as Base } from "@base-ui/react/autocomplete";
 import { Dialog } from "@base-ui/react/dialog";
 import { Search } from "lucide-react";
-import type { ReactNode } from "react";
+import { useEffect, useRef, type ReactNode } from "react";
 
 interface Group<Item> {
   value: string;
@@ -36,6 +36,11 @@ export function Command<Item>({
   status,
   ...props
 }: Props<Item>) {
+  const input = useRef<HTMLInputElement>(null);
+  // A dialog that is opened again while it closes has kept the focus.
+  useEffect(() => {
+    if (props.open) input.current?.select();
+  }, [props.open]);
   return (
     <Dialog.Root open={props.open} onOpenChange={props.onOpenChange}>
       <Dialog.Portal>
@@ -61,6 +66,7 @@ export function Command<Item>({
                 className="pointer-events-none absolute top-1/2 left-4 size-4 -translate-y-1/2 text-muted"
               />
               <Base.Input
+                ref={input}
                 aria-label={props.title}
                 placeholder={props.placeholder}
                 maxLength={props.maxLength}

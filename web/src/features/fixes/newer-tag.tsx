@@ -21,7 +21,7 @@ export function RecommendedTag({ row: { imageId, platform } }: { row: FixItem })
         >
           {visible(found.tag)}
         </Link>{" "}
-        of the same image closes more than it opens:
+        of the same image is recommended:
       </p>
       <dl className="grid grid-cols-[auto_minmax(0,1fr)] items-center gap-x-4 gap-y-1.5">
         <FindingChange name="Closes" counts={found.closed} />

@@ -18,7 +18,7 @@ export function NewerTags({ image: { imageId, platform } }: { image: Image }) {
     <section aria-label="Newer tags" className="mt-3 space-y-3">
       {error && data && <LoadError error={error} onRetry={retry} />}
       {data && data.items.length > 0 ? (
-        data.items.map((lookup) => <Lookup key={`${lookup.repository}:${lookup.tag}`} lookup={lookup} />)
+        data.items.map((lookup, index) => <Lookup key={index} lookup={lookup} />)
       ) : (
         <div className="rounded-xl border border-line bg-surface shadow-card">
           {data ? <NotLookedUp /> : error ? <ErrorPanel error={error} onRetry={retry} /> : <Loading />}
