@@ -166,5 +166,6 @@ func (o *catalogNewerTagsOptions) catalogTag(ctx context.Context, repository nam
 		return fmt.Errorf("compress the SBOM: %w", err)
 	}
 	one.SBOM = encoder.EncodeAll(result.SBOM, nil)
+	o.known = append(o.known, digest) // Another tag can have the same image.
 	return encoder.Close()
 }

@@ -1,6 +1,7 @@
 package matching
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -13,10 +14,18 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/match"
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
 
 // tagBatch is how many images of newer tags are matched until other work is looked for.
 const tagBatch = 10
+
+const (
+	// maxTagName is the longest name of a package of a newer tag, in bytes, as the store has it of images; more is cut.
+	maxTagName = 1 << 10
+	// maxTagFindingsText bounds the names of packages and vulnerabilities of one image together, in bytes.
+	maxTagFindingsText = 2 << 20
+)
 
 // IngestNewerTags keeps the result of a lookup of newer tags that a Job delivers, a candidates.Report. An SBOM that cannot be read becomes the problem of its
 // tag. Errors: ErrRefused, ErrBusy, store.ErrAttemptClosed when the Job may not deliver it (any more), and those of the store.
@@ -27,9 +36,9 @@ func (a *Matcher) IngestNewerTags(ctx context.Context, delivery store.Delivery, 
 	if err != nil {
 		return fmt.Errorf("read newer tags: %w", err)
 	}
-	report, err := candidates.ReadReport(content)
+	report, err := a.readReport(ctx, content)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrRefused, err)
+		return err
 	}
 	digest := sha256.Sum256(content)
 	result := store.TagResult{
@@ -59,6 +68,24 @@ func (a *Matcher) IngestNewerTags(ctx context.Context, delivery store.Delivery, 
 	}
 	a.Wake()
 	return nil
+}
+
+// readReport decodes a report while the memory is reserved that this takes.
+func (a *Matcher) readReport(ctx context.Context, content []byte) (*candidates.Report, error) {
+	document, err := weigh(MediaTypeSyft, bytes.NewReader(content))
+	if err != nil {
+		return nil, fmt.Errorf("read newer tags: %w", err)
+	}
+	release, err := a.reserve(ctx, document)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	report, err := candidates.ReadReport(content)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return report, nil
 }
 
 // matchNewerTags matches images of newer tags with the current database, a few at a time and after everything else: nothing runs them.
@@ -115,13 +142,19 @@ func (r *runner) matchNewerTag(ctx context.Context, current store.ResultSet, id 
 			return err
 		}
 	}
-	return r.store.SaveTagFindings(ctx, id, sbom.SHA256, current.Number, found)
+	err = r.store.SaveTagFindings(ctx, id, sbom.SHA256, current.Number, found)
+	if isOfOneRow(ctx, err) {
+		r.log.Error(err, "Cannot save the findings of a newer tag", "image", id)
+		found = store.TagFindings{Build: current.Build.ID, Problem: "the findings cannot be saved"}
+		err = r.store.SaveTagFindings(ctx, id, sbom.SHA256, current.Number, found)
+	}
+	return err
 }
 
 // tagFindings matches packages. The problem says why that cannot be trusted to be complete: a comparison would count what is missing as closed.
 func tagFindings(ctx context.Context, database *match.Database, held []model.HeldPackage) (findings []store.TagFinding, problem string, err error) {
 	type key struct{ id, name string }
-	at := map[key]int{}
+	at, size := map[key]int{}, 0
 	for part := range slices.Chunk(slices.DeleteFunc(slices.Clone(held), func(h model.HeldPackage) bool { return h.Excluded }), batchPackages) {
 		packages := make([]model.Package, len(part))
 		for i := range part {
@@ -138,19 +171,20 @@ func tagFindings(ctx context.Context, database *match.Database, held []model.Hel
 				return nil, fmt.Sprintf("the package %s %s cannot be matched: %s", p.Name, p.Version, answer.Failure), nil
 			}
 			for _, f := range answer.Findings {
-				k := key{f.Vulnerability.ID, p.Name}
+				k := key{f.Vulnerability.ID, truncate.Text(p.Name, maxTagName)}
 				n, known := at[k]
 				if !known {
 					n = len(findings)
 					at[k] = n
+					size += len(k.id) + len(k.name)
 					findings = append(findings, store.TagFinding{VulnerabilityID: k.id, Package: k.name})
 				}
 				one := &findings[n]
 				one.Severity, one.Risk = max(one.Severity, f.Vulnerability.Severity), max(one.Risk, f.Vulnerability.Risk)
 				one.KEV, one.Fixable = one.KEV || len(f.Vulnerability.KEV) > 0, one.Fixable || f.Fix.State == model.FixStateFixed
 			}
-			if len(findings) > store.MaxTagFindings {
-				return nil, fmt.Sprintf("the image has more findings than the limit of %d", store.MaxTagFindings), nil
+			if len(findings) > store.MaxTagFindings || size > maxTagFindingsText {
+				return nil, fmt.Sprintf("the image has more findings than the limit of %d, or their names have more than %d bytes", store.MaxTagFindings, maxTagFindingsText), nil
 			}
 		}
 	}

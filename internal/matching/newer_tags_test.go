@@ -138,6 +138,10 @@ func TestHostileNewerTags(t *testing.T) {
 			t.Errorf("the Job %q: %v", unknown, err)
 		}
 	}
+	// Very many values are refused before they are decoded.
+	if err := a.IngestNewerTags(t.Context(), store.Delivery{Job: uid}, strings.NewReader(`{"tags":[`+strings.Repeat("{},", 10<<20)+"{}]}")); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "MiB of memory") {
+		t.Errorf("very many tags: %v", err)
+	}
 	// What cannot be read is the problem of its tag.
 	raw := reported(t, "3", document)
 	raw.SBOM = []byte("no zstd")

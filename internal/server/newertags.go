@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 
@@ -25,6 +26,10 @@ func (o operations) PutNewerTags(ctx context.Context, request api.PutNewerTagsRe
 	delivery, err := o.s.guard.AuthorizeUpload(r, key)
 	if err != nil {
 		return nil, err
+	}
+	if delivery.Lookup == "" {
+		// Before the body is read.
+		return nil, problem.UploadForbidden(errors.New("the Job of the pod looks up no newer tags"))
 	}
 	keepConnection(ctx)
 	admitChange(ctx)

@@ -174,7 +174,7 @@ type Reader interface {
 	// ImageLayers returns all layers of one image with what packages the query keeps of them, at most model.MaxLayers and UnknownLayer. ErrNotFound: the image
 	// is not known.
 	ImageLayers(ctx context.Context, in Namespaces, query ImagePackageQuery) ([]ImageLayer, error)
-	// NewerTags returns the lookups of newer tags of an image that containers in these namespaces run, by repository and tag.
+	// NewerTags returns the lookups of newer tags of an image that containers in these namespaces run, by repository and tag, at most MaxTagLookupsOfImage.
 	NewerTags(ctx context.Context, in Namespaces, key model.ImageKey) ([]TagLookup, error)
 	// Presences returns a page of where and when an image ran, on all platforms or on that of the query, those that still run first,
 	// then the latest; ErrNotFound when the image is not known.

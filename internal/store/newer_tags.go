@@ -17,6 +17,10 @@ const (
 	MaxTag = 128
 	// MaxTagFindings is the most findings that are kept of the image of a newer tag.
 	MaxTagFindings = 20_000
+	// MaxTagLookupsOfImage is the most lookups that NewerTags returns, and MaxTagFindingsRead the most findings in all of their tags: the tags behind them have a
+	// Problem instead.
+	MaxTagLookupsOfImage = 50
+	MaxTagFindingsRead   = 200_000
 	// MaxTagText is the longest text about a lookup or a newer tag, in bytes; more is cut.
 	MaxTagText = 1024
 	// TagLookupGrace is how long a lookup is kept that is not wanted any more: an image that stops and starts again is not looked up each time.
@@ -29,9 +33,9 @@ type TagLookups interface {
 	// WantTagLookups makes these the lookups that a scope wants; the list is complete. It returns them as they are, in the same order. Others of the scope
 	// become invisible, and are deleted after TagLookupGrace. When nothing differs it only reads. More than MaxTagLookups are an error.
 	WantTagLookups(ctx context.Context, scope string, wanted []WantedTags) ([]TagLookup, error)
-	// KnownTagDigests returns digests of images of a repository and platform that the scope has cataloged for its lookups with a cataloger, the newest
-	// first, at most limit.
-	KnownTagDigests(ctx context.Context, scope, repository string, platform model.Platform, cataloger string, limit int) ([]string, error)
+	// KnownTagDigests returns digests of images of a repository and platform that Jobs in a namespace have cataloged for the lookups of a scope with a
+	// cataloger, the newest first, at most limit.
+	KnownTagDigests(ctx context.Context, scope, namespace, repository string, platform model.Platform, cataloger string, limit int) ([]string, error)
 	// FailTagLookup ends attempt number attempt of a lookup without a result. next is when the following one may begin, and namespace that of the
 	// workload that it was made for. An outcome without a reason is no failure: what is known of the lookup stays. It returns false, and changes nothing, if that
 	// attempt is not the current one.

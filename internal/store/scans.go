@@ -33,7 +33,7 @@ type Scans interface {
 	RetryPartial(ctx context.Context, key model.ImageKey, attempt int) (bool, error)
 	// PauseRegistry pauses pulls from a registry with the credentials of one namespace until a time. It never shortens a pause.
 	PauseRegistry(ctx context.Context, pause RegistryPause) error
-	// Scopes returns the scopes of which RecordUses or RecordCoverage keeps anything, in order.
+	// Scopes returns the scopes of which RecordUses, RecordCoverage or WantTagLookups keeps anything, in order.
 	Scopes(ctx context.Context) ([]string, error)
 	// ForgetScope removes what RecordUses, RecordCoverage and WantTagLookups keep of a scope. Of the images that ran there, it is kept until when they did,
 	// for the scope "".

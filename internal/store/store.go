@@ -240,6 +240,8 @@ const MaxUnreadable = 1_000_000_000
 type Delivery struct {
 	// Job is the UID of the recorded Job that delivers the SBOM, "" when no Job does.
 	Job string
+	// Lookup is that of the Job: one that has it delivers newer tags, and no SBOM.
+	Lookup string
 	// Source and Unreadable are those of Image; Unreadable is from 0 to MaxUnreadable.
 	Source     model.ImageSource
 	Unreadable int64

@@ -43,7 +43,7 @@ type Store interface {
 	RecordCoverage(ctx context.Context, scope string, containers []store.ContainerCoverage) error
 	store.Scans
 	WantTagLookups(ctx context.Context, scope string, wanted []store.WantedTags) ([]store.TagLookup, error)
-	KnownTagDigests(ctx context.Context, scope, repository string, platform model.Platform, cataloger string, limit int) ([]string, error)
+	KnownTagDigests(ctx context.Context, scope, namespace, repository string, platform model.Platform, cataloger string, limit int) ([]string, error)
 	FailTagLookup(ctx context.Context, id string, attempt int, outcome model.Outcome, namespace string, next time.Time) (bool, error)
 	Changes(ctx context.Context, in store.Namespaces, query store.ChangeQuery) (store.ChangePage, error)
 }

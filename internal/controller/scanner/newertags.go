@@ -90,8 +90,8 @@ func (r *Reconciler) observeLookups(ctx context.Context, scanner *scannerv1.Scan
 	return nil
 }
 
-// wantedTags lists what is looked up: images with findings that containers name with a tag that is a version, those with the most severe findings first.
-// omitted counts those beyond the maximum.
+// wantedTags lists what is looked up: images with findings that containers name with a tag that is a version. The namespaces take turns, each with its images
+// with the most severe findings first, so that none of them can take the places of the others. omitted counts those beyond the maximum.
 func (v *observed) wantedTags(maxImages int) (wanted []store.WantedTags, omitted int) {
 	type what struct {
 		key             model.ImageKey
@@ -123,15 +123,26 @@ func (v *observed) wantedTags(maxImages int) (wanted []store.WantedTags, omitted
 		}
 		namespaces[w][c.Namespace] = true
 	}
-	all := slices.SortedFunc(maps.Keys(namespaces), func(a, b what) int {
+	sorted := slices.SortedFunc(maps.Keys(namespaces), func(a, b what) int {
 		return cmp.Or(worse(v.images[b.key].Counts, v.images[a.key].Counts), strings.Compare(a.key.String(), b.key.String()),
 			strings.Compare(a.repository, b.repository), strings.Compare(a.tag, b.tag))
 	})
+	// The place of an image is the best one that it has in the turns of a namespace.
+	turns, used := map[what]int{}, map[string]int{}
+	for _, w := range sorted {
+		best := len(sorted)
+		for namespace := range namespaces[w] {
+			best = min(best, used[namespace])
+			used[namespace]++
+		}
+		turns[w] = best
+	}
+	slices.SortStableFunc(sorted, func(a, b what) int { return cmp.Compare(turns[a], turns[b]) })
 	limit := min(maxImages, store.MaxTagLookups)
-	for _, w := range all[:min(len(all), limit)] {
+	for _, w := range sorted[:min(len(sorted), limit)] {
 		wanted = append(wanted, store.WantedTags{Key: w.key, Repository: w.repository, Tag: w.tag, Namespaces: slices.Sorted(maps.Keys(namespaces[w]))})
 	}
-	return wanted, max(0, len(all)-limit)
+	return wanted, max(0, len(sorted)-limit)
 }
 
 // taggedBy returns the repository and the tag with which a container names its image; the tag is "" if nothing can be newer. Of a reference without a registry, the
@@ -178,7 +189,7 @@ func (r *Reconciler) failLookup(ctx context.Context, scanner *scannerv1.Scanner,
 		return r.Cataloger.Grow(r.Home.jobSpec(scanner, attempt.Namespace).Resources, class)
 	}
 	next := planRetry(&image, attempt, used, grow, r.Clock.Now())
-	if next.raise != "" {
+	if next.raise != "" && model.RepositoryOf(lookup.Key.Repository()) == lookup.Repository {
 		if err := r.Store.RaiseSizeClass(ctx, lookup.Key.Repository(), next.raise); err != nil {
 			return fmt.Errorf("record the size class: %w", err)
 		}
@@ -191,7 +202,7 @@ func (r *Reconciler) failLookup(ctx context.Context, scanner *scannerv1.Scanner,
 			v.pauses[used] = *next.pause
 		}
 	}
-	if wait := r.Clock.Now().Add(interval); lookup.Failures+1 >= lookupTries && next.at.Before(wait) {
+	if wait := r.Clock.Now().Add(interval); !attempt.Outdated && lookup.Failures+1 >= lookupTries && next.at.Before(wait) {
 		next.at = wait
 	}
 	ended, err := r.Store.FailTagLookup(ctx, lookup.ID, lookup.Attempts, attempt.Outcome, attempt.For, next.at)
@@ -222,9 +233,14 @@ func (p *plan) lookUp(scanner *scannerv1.Scanner, v *observed, free *limited, no
 	if scanner.Spec.Suspend {
 		return
 	}
+	// The one that is due for longest is first, new ones before all others, so that none waits for ever.
+	order := slices.Clone(v.lookups)
+	slices.SortStableFunc(order, func(a, b store.TagLookup) int {
+		return lookupDue(&a, settings.interval).Compare(lookupDue(&b, settings.interval))
+	})
 	idle := !own && underway < maxLookups && len(p.start) == 0 && len(p.waiting) == 0 && !v.queues.othersWait(free.scanner)
-	for i := range v.lookups {
-		lookup := &v.lookups[i]
+	for i := range order {
+		lookup := &order[i]
 		wait := lookupDue(lookup, settings.interval).Sub(now)
 		if wait > 0 {
 			p.next = min(p.next, wait)
@@ -267,7 +283,7 @@ func lookupDue(lookup *store.TagLookup, interval time.Duration) time.Time {
 type jobPlace struct{ workloads, namespace string }
 
 // lookupPlace chooses where the next attempt of a lookup is made: in the namespace of the operator if a container runs the image without credentials of its own
-// namespace, or in one that runs it. After a failure it is the turn of the next one. If the registry has paused all of them, it returns when the first pause ends.
+// namespace, or in one that runs it. When the registry has denied the pull, it is the turn of the next one: no other failure lets a namespace decide the result. If the registry has paused all of them, it returns when the first pause ends.
 func (v *observed) lookupPlace(lookup *store.TagLookup) (_ jobPlace, paused time.Time, found bool) {
 	runs := v.runners(lookup.Key)
 	var places []jobPlace
@@ -281,6 +297,9 @@ func (v *observed) lookupPlace(lookup *store.TagLookup) (_ jobPlace, paused time
 			home = true
 			places = append([]jobPlace{{namespace, v.home.Namespace}}, places...)
 		}
+	}
+	if home && lookup.Failure.Reason != model.ReasonImagePullDenied {
+		places = places[:1]
 	}
 	for i := range places {
 		place := places[(lookup.Failures+i)%len(places)]
@@ -301,7 +320,7 @@ func (r *Reconciler) startLookup(ctx context.Context, scanner *scannerv1.Scanner
 		return nil
 	}
 	req, owner := *p.lookup, client.ObjectKeyFromObject(scanner)
-	known, err := r.Store.KnownTagDigests(ctx, scopeOf(owner), model.RepositoryOf(req.Key.Repository()), req.Key.Platform, r.Recatalog.Cataloger, scanjob.MaxKnown)
+	known, err := r.Store.KnownTagDigests(ctx, scopeOf(owner), req.Namespace, model.RepositoryOf(req.Key.Repository()), req.Key.Platform, r.Recatalog.Cataloger, scanjob.MaxKnown)
 	if err != nil {
 		return fmt.Errorf("read the images of newer tags: %w", err)
 	}

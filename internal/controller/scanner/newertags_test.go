@@ -84,6 +84,28 @@ func TestWantedTags(t *testing.T) {
 	}
 }
 
+// TestNamespacesTakeTurns: the images of one namespace do not take all places, however severe their findings are.
+func TestNamespacesTakeTurns(t *testing.T) {
+	w := newWorld()
+	for i := range 5 {
+		w = w.tagged(fmt.Sprint("big-", i), "1.0", model.SeverityCounts{Critical: 9 - i})
+		w.containers[len(w.containers)-1].Namespace = "big"
+	}
+	w = w.tagged("small-0", "1.0", model.SeverityCounts{Low: 2}).tagged("small-1", "1.0", model.SeverityCounts{Low: 1})
+	w.containers[len(w.containers)-1].Namespace, w.containers[len(w.containers)-2].Namespace = "small", "small"
+	// An image of both counts for both, and is there once.
+	w = w.also("big-1", "small")
+	w.containers[len(w.containers)-1].Image = "r.example/big-1:1.0"
+	wanted, omitted := w.wantedTags(4)
+	var got []string
+	for _, want := range wanted {
+		got = append(got, strings.TrimPrefix(want.Repository, "r.example/"))
+	}
+	if diff := cmp.Diff([]string{"big-0", "big-1", "small-0", "big-2"}, got); diff != "" || omitted != 3 {
+		t.Errorf("%d omitted (-want +got):\n%s", omitted, diff)
+	}
+}
+
 func TestPlanLooksUpNewerTags(t *testing.T) {
 	at := func(lookedUp, next time.Duration) func(*store.TagLookup) {
 		return func(l *store.TagLookup) {
@@ -113,6 +135,7 @@ func TestPlanLooksUpNewerTags(t *testing.T) {
 		"one that is due again":           {nil, newWorld().tagged("a", "1.0", high).lookup("a", at(-27*time.Hour, 0)), "id-a", scanjob.PodDelay},
 		"one that failed":                 {nil, newWorld().tagged("a", "1.0", high).lookup("a", at(0, time.Minute)), "", time.Minute},
 		"one that failed, at last":        {nil, newWorld().tagged("a", "1.0", high).lookup("a", at(-72*time.Hour, -time.Minute)), "id-a", scanjob.PodDelay},
+		"one that did not fail":           {nil, newWorld().tagged("a", "1.0", high).tagged("b", "1.0", high).lookup("a", at(0, -time.Second)).lookup("b"), "id-b", scanjob.PodDelay},
 		"a suspended Scanner":             {func(s *scannerv1.Scanner) { s.Spec.Suspend = true }, one(), "", auditInterval},
 		"behind a new image":              {nil, one().runs("new", store.ImageState{State: store.StatePending}), "", scanjob.PodDelay},
 		"behind images of others":         {nil, one().contended(1), "", watchInterval},
@@ -148,7 +171,7 @@ func TestLookupRequest(t *testing.T) {
 	scanner.Spec.NewerTags.Limit = new(int32(2))
 	var places []string
 	for failures := range 4 {
-		w.lookups[0].Failures, w.lookups[0].Attempts = failures, failures
+		w.lookups[0].Failures, w.lookups[0].Attempts, w.lookups[0].Failure.Reason = failures, failures, model.ReasonImagePullDenied
 		req := makePlan(scanner, w.observed, DefaultLimits(), Recatalog{}, now).lookup
 		places = append(places, fmt.Sprint(req.Namespace, " for ", req.For, " with ", req.PullSecrets))
 		want := &scanjob.Lookup{ID: "id-a", Reference: "other.example/a:1.0", Limit: 2}
@@ -157,10 +180,15 @@ func TestLookupRequest(t *testing.T) {
 			t.Errorf("%+v (-want +got):\n%s", req, diff)
 		}
 	}
-	// Without credentials first, then with those of each namespace that has some.
+	// Without credentials first, then with those of each namespace that has some, since the registry denies.
 	want := []string{"operator for free with []", "ns-a for ns-a with [pull]", "second for second with [pull-2]", "operator for free with []"}
 	if diff := cmp.Diff(want, places); diff != "" {
 		t.Errorf("places (-want +got):\n%s", diff)
+	}
+	// Another failure is no reason to let the namespaces decide.
+	w.lookups[0].Failures, w.lookups[0].Failure.Reason = 1, model.ReasonRegistryUnavailable
+	if req := makePlan(scanner, w.observed, DefaultLimits(), Recatalog{}, now).lookup; req.Namespace != "operator" {
+		t.Errorf("runs in %s after a failure that is not about credentials", req.Namespace)
 	}
 	// Others run the image with another tag.
 	w.lookups[0].Namespaces, w.lookups[0].Failures = []string{"second"}, 0
@@ -189,8 +217,8 @@ func (m *tagMemory) WantTagLookups(_ context.Context, scope string, wanted []sto
 	return found, nil
 }
 
-func (m *tagMemory) KnownTagDigests(_ context.Context, scope, repository string, platform model.Platform, cataloger string, limit int) ([]string, error) {
-	if scope != "ns/s" || repository != "r.example/a" || platform != imageKey("a").Platform || cataloger != "syft" || limit != scanjob.MaxKnown {
+func (m *tagMemory) KnownTagDigests(_ context.Context, scope, namespace, repository string, platform model.Platform, cataloger string, limit int) ([]string, error) {
+	if scope != "ns/s" || namespace != "ns" || repository != "r.example/a" || platform != imageKey("a").Platform || cataloger != "syft" || limit != scanjob.MaxKnown {
 		return nil, fmt.Errorf("digests of %s %s %s %s", scope, repository, platform, cataloger)
 	}
 	return m.known, nil

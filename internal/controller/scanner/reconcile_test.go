@@ -139,7 +139,7 @@ func (memory) WantTagLookups(_ context.Context, _ string, wanted []store.WantedT
 	return make([]store.TagLookup, len(wanted)), nil
 }
 
-func (memory) KnownTagDigests(context.Context, string, string, model.Platform, string, int) ([]string, error) {
+func (memory) KnownTagDigests(context.Context, string, string, string, model.Platform, string, int) ([]string, error) {
 	return nil, nil
 }
 

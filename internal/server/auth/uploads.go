@@ -135,7 +135,7 @@ func (a *jobAuthorizer) job(ctx context.Context, pod *corev1.Pod, key model.Imag
 	if err != nil {
 		return store.Delivery{}, fmt.Errorf("read the Job of an upload: %w", err)
 	}
-	return store.Delivery{Job: job.UID, Source: source}, nil
+	return store.Delivery{Job: job.UID, Lookup: job.Lookup, Source: source}, nil
 }
 
 // unrecorded refuses the upload of a pod whose Job is not recorded. The Job can be one that the operator has just created, or created before it was killed: it

@@ -64,7 +64,7 @@ func deleteLastUses(tx *txn, scope string, uses []lastUse) error {
 func (s *Store) Scopes(ctx context.Context) ([]string, error) {
 	var scopes []string
 	err := s.read(ctx, "list scopes", func(tx *gorm.DB) error {
-		return tx.Raw("SELECT scope FROM image_uses UNION SELECT scope FROM container_coverage UNION SELECT scope FROM namespace_last_uses WHERE scope <> '' ORDER BY scope").Scan(&scopes).Error
+		return tx.Raw("SELECT scope FROM image_uses UNION SELECT scope FROM container_coverage UNION SELECT scope FROM tag_lookups UNION SELECT scope FROM namespace_last_uses WHERE scope <> '' ORDER BY scope").Scan(&scopes).Error
 	})
 	return scopes, err
 }

@@ -30,7 +30,7 @@ type scanJobRow struct {
 
 // selectScanJobs reads rows of scanJobRow; the values are the states in which an image waits for its first SBOM. No image and no lookup have the same nonce.
 const selectScanJobs = `SELECT j.name, j.namespace, j.uid, j.image_id, j.platform, j.attempt, j.scanner_uid, j.for_namespace, j.size_class, j.spec, j.sbom_sha256,
-	COALESCE(l.id, '') AS lookup, CASE WHEN i.id IS NOT NULL OR l.attempts = j.attempt AND l.unwanted_since = 0 THEN 1 ELSE 0 END AS is_current FROM scan_jobs j
+	COALESCE(l.id, '') AS lookup, CASE WHEN i.id IS NOT NULL OR l.attempts = j.attempt THEN 1 ELSE 0 END AS is_current FROM scan_jobs j
 	LEFT JOIN images i ON i.image_id = j.image_id AND i.platform = j.platform AND i.nonce = j.nonce AND i.attempts = j.attempt
 	AND (i.state IN ? OR ` + isRecataloged + `)
 	LEFT JOIN tag_lookups l ON l.nonce = j.nonce`

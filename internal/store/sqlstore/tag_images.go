@@ -16,17 +16,19 @@ import (
 // maxTagFindingsBytes bounds the findings of the image of a newer tag as JSON.
 const maxTagFindingsBytes = 16 << 20
 
-// tagImageID is the ID of an image that a scope cataloged for its lookups.
-func tagImageID(scope, repository, platform, digest string) string {
-	return contentDigest(scope, repository, platform, digest)
+// tagImageOf says which image of a newer tag a Job cataloged: those of Jobs in other namespaces are others, so that no namespace decides for another one.
+type tagImageOf struct{ scope, scannedIn, repository, platform string }
+
+func (o *tagImageOf) id(digest string) string {
+	return contentDigest(o.scope, o.scannedIn, o.repository, o.platform, digest)
 }
 
 // KnownTagDigests implements store.TagLookups.
-func (s *Store) KnownTagDigests(ctx context.Context, scope, repository string, platform model.Platform, cataloger string, limit int) ([]string, error) {
+func (s *Store) KnownTagDigests(ctx context.Context, scope, namespace, repository string, platform model.Platform, cataloger string, limit int) ([]string, error) {
 	var digests []string
 	err := s.read(ctx, "list the images of newer tags", func(tx *gorm.DB) error {
-		return tx.Raw("SELECT digest FROM tag_images WHERE scope = ? AND repository = ? AND platform = ? AND cataloger = ? ORDER BY saved_at DESC, digest LIMIT ?",
-			scope, repository, platform.String(), cataloger, max(limit, 0)).Scan(&digests).Error
+		return tx.Raw("SELECT digest FROM tag_images WHERE scope = ? AND scanned_in = ? AND repository = ? AND platform = ? AND cataloger = ? ORDER BY saved_at DESC, digest LIMIT ?",
+			scope, namespace, repository, platform.String(), cataloger, max(limit, 0)).Scan(&digests).Error
 	})
 	return digests, err
 }
@@ -49,7 +51,7 @@ func (s *Store) SaveTagLookup(ctx context.Context, job string, result store.TagR
 		if err := tx.Raw("SELECT scope, repository, platform FROM tag_lookups WHERE id = ?", from.Lookup).Scan(&rows).Error; err != nil {
 			return err
 		}
-		of := rows[0] // That of an open Job is there.
+		of := tagImageOf{rows[0].Scope, from.Namespace, rows[0].Repository, rows[0].Platform} // That of an open Job is there.
 		err = tx.Execute(`UPDATE tag_lookups SET attempts = attempts + 1, failures = 0, next_at = 0, looked_up_at = ?, source = ?, listed = ?, incomplete = ?, reason = ?, message = ?,
 			failed_reason = '', failed_message = '', for_namespace = ? WHERE id = ?`, tx.now, sqldb.Truncate(result.Source, maxIdentifier), result.Listed,
 			sqldb.Truncate(result.Incomplete, store.MaxTagText), sqldb.Truncate(result.Reason, maxIdentifier), sqldb.Truncate(result.Message, store.MaxTagText), from.For, from.Lookup)
@@ -63,8 +65,8 @@ func (s *Store) SaveTagLookup(ctx context.Context, job string, result store.TagR
 		for i := range result.Tags {
 			tag, image := &result.Tags[i], ""
 			if tag.Digest != "" && tag.Problem == "" {
-				image = tagImageID(of.Scope, of.Repository, of.Platform, tag.Digest)
-				if err := saveTagImage(tx, image, of.Scope, of.Repository, of.Platform, tag); err != nil {
+				image = of.id(tag.Digest)
+				if err := saveTagImage(tx, &of, tag); err != nil {
 					return err
 				}
 			}
@@ -74,7 +76,7 @@ func (s *Store) SaveTagLookup(ctx context.Context, job string, result store.TagR
 			return err
 		}
 		tx.changed = true
-		return forgetTagImages(tx, of.Scope)
+		return forgetTagImages(tx, of.scope)
 	})
 }
 
@@ -94,18 +96,26 @@ func checkTagResult(result *store.TagResult) error {
 	return nil
 }
 
-// saveTagImage keeps the SBOM of the image of a newer tag, if it comes with one that is not there yet.
-func saveTagImage(tx *txn, id, scope, repository, platform string, tag *store.TagOfResult) error {
+// saveTagImage keeps the SBOM of the image of a newer tag. A tag without one has a problem if the image is not known.
+func saveTagImage(tx *txn, of *tagImageOf, tag *store.TagOfResult) error {
+	id := of.id(tag.Digest)
 	if tag.SBOM == nil {
+		var ids []string
+		if err := tx.Raw("SELECT id FROM tag_images WHERE id = ?", id).Scan(&ids).Error; err != nil {
+			return err
+		}
+		if len(ids) == 0 {
+			tag.Problem = "its SBOM was deleted meanwhile; the next lookup generates it again"
+		}
 		return nil
 	}
 	if err := tx.Execute("DELETE FROM tag_images WHERE id = ?", id); err != nil {
 		return err
 	}
 	err := tx.Insert("tag_images", []string{
-		"id", "scope", "repository", "platform", "digest", "cataloger", "media_type", "sbom_sha256", "sbom_size", "saved_at", "result_set", "build", "findings", "problem",
+		"id", "scope", "scanned_in", "repository", "platform", "digest", "cataloger", "media_type", "sbom_sha256", "sbom_size", "saved_at", "result_set", "build", "findings", "problem",
 	}, []any{
-		id, scope, repository, platform, tag.Digest, sqldb.Truncate(tag.Cataloger, maxIdentifier), tag.SBOM.MediaType, tag.SBOM.SHA256, tag.SBOM.Size, tx.now, 0, "", []byte{}, "",
+		id, of.scope, of.scannedIn, of.repository, of.platform, tag.Digest, sqldb.Truncate(tag.Cataloger, maxIdentifier), tag.SBOM.MediaType, tag.SBOM.SHA256, tag.SBOM.Size, tx.now, 0, "", []byte{}, "",
 	}, "")
 	if err != nil {
 		return err
@@ -212,16 +222,17 @@ func (s *Store) NewerTags(ctx context.Context, in store.Namespaces, key model.Im
 		seen := within(tx.Table("tag_lookup_places AS p").Select("1").Where("p.lookup = l.id"), "p.namespace", in)
 		var rows []tagLookupRow
 		err := tx.Table("tag_lookups AS l").Select(tagLookupColumns).Where("l.image_id = ? AND l.platform = ? AND l.unwanted_since = 0 AND EXISTS (?)",
-			key.ImageID, key.Platform.String(), seen).Order("l.repository, l.tag, l.id").Limit(store.MaxTagLookups).Scan(&rows).Error
+			key.ImageID, key.Platform.String(), seen).Order("l.repository, l.tag, l.id").Limit(store.MaxTagLookupsOfImage).Scan(&rows).Error
 		if err != nil {
 			return err
 		}
+		read := 0
 		for i := range rows {
 			lookup, err := rows[i].lookup()
 			if err != nil {
 				return err
 			}
-			if lookup.Tags, err = newerTagsOf(tx, lookup.ID); err != nil {
+			if lookup.Tags, err = newerTagsOf(tx, lookup.ID, &read); err != nil {
 				return err
 			}
 			lookups = append(lookups, lookup)
@@ -231,8 +242,8 @@ func (s *Store) NewerTags(ctx context.Context, in store.Namespaces, key model.Im
 	return lookups, err
 }
 
-// newerTagsOf reads the newer tags of a lookup.
-func newerTagsOf(tx *gorm.DB, lookup string) ([]store.NewerTag, error) {
+// newerTagsOf reads the newer tags of a lookup. read counts the findings that were read.
+func newerTagsOf(tx *gorm.DB, lookup string, read *int) ([]store.NewerTag, error) {
 	var rows []newerTagRow
 	err := tx.Raw(`SELECT t.lookup, t.tag, t.kind, t.digest, t.problem, COALESCE(m.result_set, 0) AS result_set, COALESCE(m.build, '') AS build, m.findings,
 		COALESCE(m.problem, '') AS not_matched FROM newer_tags t LEFT JOIN tag_images m ON m.id = t.image WHERE t.lookup = ? ORDER BY t.position`, lookup).Scan(&rows).Error
@@ -247,9 +258,14 @@ func newerTagsOf(tx *gorm.DB, lookup string) ([]store.NewerTag, error) {
 			continue
 		}
 		tags[i].Findings = store.TagFindings{Build: r.Build, Problem: r.NotMatched}
+		if *read >= store.MaxTagFindingsRead {
+			tags[i].Findings.Problem = fmt.Sprintf("the newer tags of the image have more than %d findings together", store.MaxTagFindingsRead)
+			continue
+		}
 		if tags[i].Findings.Findings, err = decodeTagFindings(r.Findings); err != nil {
 			return nil, fmt.Errorf("findings of the tag %s in the database: %w", r.Tag, err)
 		}
+		*read += len(tags[i].Findings.Findings)
 	}
 	return tags, nil
 }

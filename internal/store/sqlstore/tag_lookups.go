@@ -252,16 +252,25 @@ func (s *Store) forgetTagLookups(ctx context.Context, scope string) error {
 func (s *Store) FailTagLookup(ctx context.Context, id string, attempt int, outcome model.Outcome, namespace string, next time.Time) (ended bool, err error) {
 	err = s.write(ctx, "record a failed lookup of tags", func(tx *txn) error {
 		ended = false
-		var ids []string
-		if err := tx.Raw("SELECT id FROM tag_lookups WHERE id = ? AND attempts = ?", id, attempt).Scan(&ids).Error; err != nil || len(ids) == 0 {
+		var rows []struct {
+			LookedUpAt   int64
+			ForNamespace string
+		}
+		err := tx.Raw("SELECT looked_up_at, for_namespace FROM tag_lookups WHERE id = ? AND attempts = ?", id, attempt).Scan(&rows).Error
+		if err != nil || len(rows) == 0 {
 			return err
 		}
 		ended = true
+		// The texts of the last result are those of its namespace.
+		message, of := outcome.Message, namespace
+		if rows[0].LookedUpAt > 0 && rows[0].ForNamespace != namespace {
+			message, of = "the attempt was made for a workload of another namespace than the last result; the log of the operator has the details", rows[0].ForNamespace
+		}
 		if outcome.Succeeded() {
 			return tx.Execute("UPDATE tag_lookups SET attempts = attempts + 1, next_at = ? WHERE id = ?", micros(next), id)
 		}
 		return tx.Execute("UPDATE tag_lookups SET attempts = attempts + 1, failures = failures + 1, next_at = ?, failed_reason = ?, failed_message = ?, for_namespace = ? WHERE id = ?",
-			micros(next), string(outcome.Reason), sqldb.Truncate(outcome.Message, store.MaxTagText), namespace, id)
+			micros(next), string(outcome.Reason), sqldb.Truncate(message, store.MaxTagText), of, id)
 	})
 	return ended && err == nil, err
 }

@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,7 +58,7 @@ func tagResult(digest string, tags ...string) store.TagResult {
 
 func known(t *testing.T, f *fixture, scope, cataloger string) []string {
 	t.Helper()
-	digests, err := f.KnownTagDigests(t.Context(), scope, tagRepository, amd64, cataloger, 10)
+	digests, err := f.KnownTagDigests(t.Context(), scope, "team", tagRepository, amd64, cataloger, 10)
 	must(t, err)
 	return digests
 }
@@ -175,14 +177,14 @@ var newerTagTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("ended (-want +got):\n%s", diff)
 		}
 
-		// What is not wanted is not visible, its Job delivers nothing, and it is kept for a while.
+		// What is not wanted is not visible and gets no Job. The Job that is under way goes on, and its result is kept for a while.
 		f.lookupJob(t, &want, "uid-1")
 		f.wantLookups(t, "scope")
 		if len(f.newerTags(t, store.AllNamespaces(), key)) > 0 {
 			t.Error("a lookup that is not wanted is visible")
 		}
-		if err := f.SaveTagLookup(t.Context(), "uid-1", tagResult("r", "1.2")); !errors.Is(err, store.ErrAttemptClosed) {
-			t.Errorf("a result that is not wanted: %v", err)
+		if _, reserved, err := f.ReserveScanJob(t.Context(), store.ScanJob{Name: "scan-late", Namespace: "team", Key: key, Lookup: want.ID, Attempt: 2, Spec: []byte("{}")}); reserved || !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("a Job of a lookup that is not wanted: %t, %v", reserved, err)
 		}
 		f.clock.set(now.Add(store.TagLookupGrace))
 		if again := f.wantLookups(t, "scope", wantedTags(key, "1.1", "a"))[0]; again.Nonce != lookup.Nonce {
@@ -214,6 +216,13 @@ var newerTagTests = map[string]func(*testing.T, *fixture){
 		must(t, f.SaveTagLookup(t.Context(), "uid-1", tagResult("r", "1.2")))
 		if lookups := f.newerTags(t, store.AllNamespaces(), key); len(lookups) != 3 {
 			t.Errorf("%d lookups", len(lookups))
+		}
+		// No namespace decides for another one: what its Jobs cataloged is not known to Jobs of others.
+		if digests, err := f.KnownTagDigests(t.Context(), "one", "elsewhere", tagRepository, amd64, "syft-1", 10); err != nil || len(digests) > 0 {
+			t.Errorf("digests that Jobs of another namespace cataloged: %v, %v", digests, err)
+		}
+		if scopes, err := f.Scopes(t.Context()); err != nil || !slices.Equal(scopes, []string{"one", "two"}) {
+			t.Errorf("scopes: %v, %v", scopes, err)
 		}
 		must(t, f.ForgetScope(t.Context(), "one"))
 		if lookups := f.newerTags(t, store.AllNamespaces(), key); len(lookups) != 2 || len(known(t, f, "one", "syft-1")) > 0 {
@@ -247,6 +256,46 @@ var newerTagTests = map[string]func(*testing.T, *fixture){
 		job.Name, job.Attempt = "scan-late", 0
 		if _, reserved, err := f.ReserveScanJob(t.Context(), job); reserved || !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("a Job of an attempt that has ended: %t, %v", reserved, err)
+		}
+	},
+
+	"Reading newer tags is bounded": func(t *testing.T, f *fixture) {
+		key := image("app", amd64)
+		var wanted []store.WantedTags
+		for i := range store.MaxTagLookupsOfImage + 1 {
+			wanted = append(wanted, wantedTags(key, fmt.Sprintf("1.%03d", i), "a"))
+		}
+		lookups := f.wantLookups(t, "scope", wanted...)
+		var tags []string
+		for i := range store.MaxNewerTags {
+			tags = append(tags, fmt.Sprint("2.", i))
+		}
+		for i := range 2 {
+			f.lookupJob(t, &lookups[i], fmt.Sprint("uid-", i))
+			must(t, f.SaveTagLookup(t.Context(), fmt.Sprint("uid-", i), tagResult("r", tags...)))
+		}
+		ids, err := f.UnmatchedTagImages(t.Context(), 1, 100)
+		must(t, err)
+		for _, id := range ids {
+			sbom, err := f.TagImageSBOM(t.Context(), id)
+			must(t, err)
+			must(t, f.SaveTagFindings(t.Context(), id, sbom.SHA256, 1, store.TagFindings{Findings: make([]store.TagFinding, store.MaxTagFindings)}))
+		}
+		got := f.newerTags(t, store.AllNamespaces(), key)
+		if len(got) != store.MaxTagLookupsOfImage {
+			t.Errorf("%d lookups", len(got))
+		}
+		read, refused := 0, 0
+		for i := range got {
+			for j := range got[i].Tags {
+				read += len(got[i].Tags[j].Findings.Findings)
+				if got[i].Tags[j].Findings.Problem != "" {
+					refused++
+				}
+			}
+		}
+		if read != store.MaxTagFindingsRead || refused != store.MaxNewerTags {
+			t.Errorf("%d findings were read, and those of %d tags not", read, refused)
 		}
 	},
 

@@ -1,8 +1,9 @@
 -- +goose NO TRANSACTION
 -- +goose Up
 CREATE TABLE IF NOT EXISTS tag_images (
-    id VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin PRIMARY KEY, -- a digest of the next four
+    id VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin PRIMARY KEY, -- a digest of the next five
     scope VARCHAR(255) NOT NULL,
+    scanned_in VARCHAR(253) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- the namespace of the Job
     repository VARCHAR(512) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     platform VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     digest VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,

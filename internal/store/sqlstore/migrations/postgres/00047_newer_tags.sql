@@ -33,8 +33,9 @@ CREATE TABLE tag_lookup_places (
     PRIMARY KEY (lookup, namespace)
 );
 CREATE TABLE tag_images (
-    id          TEXT COLLATE "C" PRIMARY KEY, -- a digest of the next four
+    id          TEXT COLLATE "C" PRIMARY KEY, -- a digest of the next five
     scope       TEXT COLLATE "C" NOT NULL,
+    scanned_in  TEXT COLLATE "C" NOT NULL, -- the namespace of the Job
     repository  TEXT COLLATE "C" NOT NULL,
     platform    TEXT COLLATE "C" NOT NULL,
     digest      TEXT COLLATE "C" NOT NULL,

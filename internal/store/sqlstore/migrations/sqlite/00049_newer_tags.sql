@@ -33,8 +33,9 @@ CREATE TABLE tag_lookup_places (
     PRIMARY KEY (lookup, namespace)
 ) WITHOUT ROWID;
 CREATE TABLE tag_images (
-    id          TEXT PRIMARY KEY, -- a digest of the next four
+    id          TEXT PRIMARY KEY, -- a digest of the next five
     scope       TEXT NOT NULL,
+    scanned_in  TEXT NOT NULL, -- the namespace of the Job
     repository  TEXT NOT NULL,
     platform    TEXT NOT NULL,
     digest      TEXT NOT NULL,
