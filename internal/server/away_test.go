@@ -90,7 +90,8 @@ func (f *fixture) here(method, target, body string) answer {
 
 // storeless are the routes that answer without the store, and why.
 var storeless = map[string]string{
-	"GET /subscribe":                          "follows the feed",
+	"GET /subscribe": "follows the feed",
+	"PUT /api/v1/images/{imageId}/newer-tags": "without authentication, no pod is one of a lookup",
 	"GET /api/wds/logs":                       "follows Deployments",
 	"POST /api/v1/databases/rematch":          "asks the library of databases",
 	"GET /api/v1/session":                     "asks the API server",
