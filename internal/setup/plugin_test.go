@@ -243,6 +243,8 @@ func TestKubectlPlugin(t *testing.T) {
 	}
 	short := p.image[:strings.Index(p.image, "@sha256:")+len("@sha256:")+12]
 	g.Eventually(func() string { return must("images") }, patience, tick).Should(gomega.MatchRegexp(`(?m)^IMAGE +STATE +CRITICAL .*\n%s +Scanned +\d+ +\d+ `, regexp.QuoteMeta(short)))
+	// The coverage of containers follows with the next look at the Scanner.
+	g.Eventually(func() string { return must("coverage", "-A") }, patience, tick).Should(gomega.MatchRegexp(`(?m)^%s +pod/app +app +Scanned`, p.team))
 
 	t.Run("commands", func(t *testing.T) {
 		vulnerabilities := must("findings")
