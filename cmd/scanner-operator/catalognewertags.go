@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/klauspost/compress/zstd"
 	"github.com/spf13/cobra"
 
 	"github.com/scanner-operator/scanner-operator/internal/candidates"
@@ -161,11 +160,9 @@ func (o *catalogNewerTagsOptions) catalogTag(ctx context.Context, repository nam
 	if err != nil {
 		return err
 	}
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		return fmt.Errorf("compress the SBOM: %w", err)
+	if one.SBOM, err = catalog.CompressSBOM(result.SBOM); err != nil {
+		return err
 	}
-	one.SBOM = encoder.EncodeAll(result.SBOM, nil)
 	o.known = append(o.known, digest) // Another tag can have the same image.
-	return encoder.Close()
+	return nil
 }

@@ -118,7 +118,7 @@ func (r *UploadRequest) body() (uploadBody, error) {
 	if r.NewerTags != nil {
 		return uploadBody{what: "newer tags", mediaType: MediaTypeNewerTags, content: r.NewerTags}, nil
 	}
-	content, err := compressSBOM(r.SBOM)
+	content, err := CompressSBOM(r.SBOM)
 	return uploadBody{what: "SBOM", mediaType: "application/vnd.syft+json", encoding: "zstd", content: content}, err
 }
 
@@ -152,7 +152,8 @@ func hostOf(target string) string {
 	return u.Host
 }
 
-func compressSBOM(sbom []byte) ([]byte, error) {
+// CompressSBOM compresses an SBOM with zstd, as the operator keeps it.
+func CompressSBOM(sbom []byte) ([]byte, error) {
 	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return nil, fmt.Errorf("compress the SBOM: %w", err)

@@ -466,12 +466,18 @@ func decompressed(t *testing.T, content []byte) string {
 	return string(text)
 }
 
+// ignorant keeps nothing of what is no SBOM.
+type ignorant struct{}
+
+func (ignorant) IngestReport(context.Context, string, server.UploadedReport) error { return nil }
+
+func (ignorant) IngestNewerTags(context.Context, store.Delivery, io.Reader) error { return nil }
+
 // slowIngester tells when it is entered and waits to be let go.
-type slowIngester struct{ entered, leave chan struct{} }
-
-func (i *slowIngester) IngestReport(context.Context, string, server.UploadedReport) error { return nil }
-
-func (i *slowIngester) IngestNewerTags(context.Context, store.Delivery, io.Reader) error { return nil }
+type slowIngester struct {
+	ignorant
+	entered, leave chan struct{}
+}
 
 func (i *slowIngester) IngestSBOM(ctx context.Context, _ model.ImageKey, _ store.Delivery, _ io.Reader) error {
 	close(i.entered)
@@ -484,11 +490,10 @@ func (i *slowIngester) IngestSBOM(ctx context.Context, _ model.ImageKey, _ store
 }
 
 // gate tells each time it is entered, and lets nobody go until it is left.
-type gate struct{ entered, leave chan struct{} }
-
-func (g *gate) IngestReport(context.Context, string, server.UploadedReport) error { return nil }
-
-func (g *gate) IngestNewerTags(context.Context, store.Delivery, io.Reader) error { return nil }
+type gate struct {
+	ignorant
+	entered, leave chan struct{}
+}
 
 func (g *gate) IngestSBOM(ctx context.Context, _ model.ImageKey, _ store.Delivery, _ io.Reader) error {
 	g.entered <- struct{}{}

@@ -121,3 +121,16 @@ export function makePreview(params: URLSearchParams, hostile: boolean): FixPrevi
     openedFindings: failed ? [] : opened,
   };
 }
+
+/** The fixes that the parameters keep. */
+export const filterFixes = (all: FixItem[], params: URLSearchParams) =>
+  all.filter(
+    ({ action, imageId, counts, overdue, workloads }) =>
+      (!params.get("action") || action === params.get("action")) &&
+      (!params.get("imageId") || imageId === params.get("imageId")) &&
+      (params.get("kev") !== "true" || counts.kev > 0) &&
+      (params.get("overdue") !== "true" || overdue > 0) &&
+      (["namespace", "owner"] as const).every(
+        (name) => !params.get(name) || workloads.some((workload) => workload[name] === params.get(name)),
+      ),
+  );

@@ -19,7 +19,7 @@ import { MockExceptions, type ExceptionOptions } from "./exceptions.ts";
 import { MockNotifications, type NotificationOptions } from "./notifications.ts";
 import { buildId, hostileChanges, makeDatabases } from "./databases.ts";
 import { makeDecisions, pageOfDecisions } from "./decisions.ts";
-import { hostileFixes, makeFixes, makePreview } from "./fixes.ts";
+import { filterFixes, hostileFixes, makeFixes, makePreview } from "./fixes.ts";
 import { inLayers, makeImageLayers, makeImagePackages } from "./layers.ts";
 import { makeNewerTags } from "./newer-tags.ts";
 import { makePolicies } from "./policies.ts";
@@ -230,24 +230,16 @@ export class MockOperator {
       await this.notifications.handle(request, response);
     else if (url.searchParams.get("format")) this.#export(url, response);
     else if (url.pathname === "/api/v1/fixes")
-      json(response, this.#page(this.#filterFixes(images, sums, url.searchParams), url.searchParams));
+      json(
+        response,
+        this.#page(
+          filterFixes(this.options.hostile ? hostileFixes() : makeFixes(images, sums), url.searchParams),
+          url.searchParams,
+        ),
+      );
     else if (url.pathname === "/api/v1/fixes/preview")
       json(response, makePreview(url.searchParams, this.options.hostile ?? false));
     else if (!this.#sums(url, response, sums, images)) this.#api(request, url, response, sums, images);
-  }
-
-  #filterFixes(images: Image[], sums: Sums, params: URLSearchParams) {
-    const all = this.options.hostile ? hostileFixes() : makeFixes(images, sums);
-    return all.filter(
-      ({ action, imageId, counts, overdue, workloads }) =>
-        (!params.get("action") || action === params.get("action")) &&
-        (!params.get("imageId") || imageId === params.get("imageId")) &&
-        (params.get("kev") !== "true" || counts.kev > 0) &&
-        (params.get("overdue") !== "true" || overdue > 0) &&
-        (["namespace", "owner"] as const).every(
-          (name) => !params.get(name) || workloads.some((workload) => workload[name] === params.get(name)),
-        ),
-    );
   }
 
   /** A document that tells what was asked for. */
