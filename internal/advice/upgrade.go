@@ -11,12 +11,15 @@ type Upgrade struct {
 	Outcome
 	// Removed is the risk of the closed findings without that of the opened ones, in millionths.
 	Removed int64
+	// OpenedRisk is the risk of the opened findings, in millionths.
+	OpenedRisk int64
 }
 
 // UpgradeOf compares the findings of an image with those of another tag.
 func UpgradeOf(present, other []model.Finding) Upgrade {
 	u := Upgrade{Outcome: OutcomeOf(present, other)}
-	u.Removed = riskOf(u.Closed, changesOf(present)) - riskOf(u.Opened, changesOf(other))
+	u.OpenedRisk = riskOf(u.Opened, changesOf(other))
+	u.Removed = riskOf(u.Closed, changesOf(present)) - u.OpenedRisk
 	return u
 }
 

@@ -152,15 +152,7 @@ func setUpgrade(tag *api.NewerTag, u *advice.Upgrade) {
 func findingsOf(found []store.TagFinding) []model.Finding {
 	findings := make([]model.Finding, len(found))
 	for i := range found {
-		f, to := &found[i], &findings[i]
-		to.Package.Name = f.Package
-		to.Vulnerability = model.Vulnerability{ID: f.VulnerabilityID, Severity: f.Severity, Risk: f.Risk}
-		if f.KEV {
-			to.Vulnerability.KEV = []model.KnownExploited{{}}
-		}
-		if f.Fixable {
-			to.Fix.State = model.FixStateFixed
-		}
+		findings[i] = found[i].Finding()
 	}
 	return findings
 }

@@ -13,6 +13,8 @@ const (
 	FixUpdate FixKind = "update"
 	// FixRebuild: rebuild the image, which then gets the fixed packages of its distribution.
 	FixRebuild FixKind = "rebuild"
+	// FixNewerTag: let containers run a newer tag of the image, which a lookup of TagLookups recommends.
+	FixNewerTag FixKind = "newerTag"
 	// FixWait: there is no fix yet.
 	FixWait FixKind = "wait"
 )
@@ -21,7 +23,7 @@ const (
 const (
 	// MaxFixPackages is the most packages that a fix names, those with the highest risk.
 	MaxFixPackages = 10
-	// MaxFixVulnerabilities is the most vulnerabilities that an update names, the worst ones.
+	// MaxFixVulnerabilities is the most vulnerabilities that an update names, and the most findings that a newer tag opens which are named, the worst ones.
 	MaxFixVulnerabilities = 10
 )
 
@@ -36,12 +38,12 @@ type FixQuery struct {
 	Page
 }
 
-// Fix is what a person can do about an image: an update of one package, or about all findings of one kind. Findings that decisions suppress are not
-// counted.
+// Fix is what a person can do about an image: an update of one package, or about all findings of one kind, or a newer tag. Findings that decisions suppress are not
+// counted. A newer tag closes findings that other fixes close, too.
 type Fix struct {
 	Kind  FixKind
 	Image model.ImageKey
-	// Counts are the findings that it closes, or with FixWait those that remain. Counts.Fixable is 0 or all of them.
+	// Counts are the findings that it closes, or with FixWait those that remain. Counts.Fixable is 0 or all of them, but with FixNewerTag.
 	Counts Counts
 	// Overdue is the number of those whose date has passed.
 	Overdue int
@@ -53,6 +55,20 @@ type Fix struct {
 	// Workloads names the first MaxReach by name that run the image, of those that the query chooses; WorkloadCount counts them all.
 	Workloads     []Workload
 	WorkloadCount int
+	// NewerTag is that of FixNewerTag, and otherwise nil.
+	NewerTag *FixTag
+}
+
+// FixTag is a newer tag that is recommended for an image: it opens no finding that is High, Critical or known to be exploited, and closes more than it opens.
+// Which one that is does not depend on decisions. Of a lookup without a tag that closes more than it opens of what counts, there is no fix.
+type FixTag struct {
+	// Repository and From are what containers name the image, in the namespaces that see the lookup; the workloads of the fix are in these.
+	Repository, From string
+	// Tag, Kind and Digest are those of the NewerTag.
+	Tag, Kind, Digest string
+	// Opened counts what the tag opens, and OpenedFindings are the worst of that, at most MaxFixVulnerabilities.
+	Opened         model.SeverityCounts
+	OpenedFindings []RolloutFinding
 }
 
 // FixPackage is a package of a fix.

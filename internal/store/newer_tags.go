@@ -120,6 +120,19 @@ type TagFinding struct {
 	Fixable         bool           `json:"fixable,omitempty"`
 }
 
+// Finding makes a finding that can be compared with those of an image.
+func (f *TagFinding) Finding() model.Finding {
+	found := model.Finding{Package: model.Package{Name: f.Package}}
+	found.Vulnerability = model.Vulnerability{ID: f.VulnerabilityID, Severity: f.Severity, Risk: f.Risk}
+	if f.KEV {
+		found.Vulnerability.KEV = []model.KnownExploited{{}}
+	}
+	if f.Fixable {
+		found.Fix.State = model.FixStateFixed
+	}
+	return found
+}
+
 // TagResult is what a lookup found.
 type TagResult struct {
 	// SHA256 is the digest of the result as it was delivered.

@@ -13,7 +13,7 @@ import (
 )
 
 // fixKinds are the kinds of actions.
-var fixKinds = map[int64]store.FixKind{fixUpdate: store.FixUpdate, fixRebuild: store.FixRebuild, fixWait: store.FixWait}
+var fixKinds = map[int64]store.FixKind{fixUpdate: store.FixUpdate, fixRebuild: store.FixRebuild, fixWait: store.FixWait, fixTag: store.FixNewerTag}
 
 // fixPair is a package of a fix: what its findings in the image sum up to.
 type fixPair struct {
@@ -31,7 +31,7 @@ func (r *fixReader) fixes(entries []fixEntry) ([]store.Fix, error) {
 	}
 	images = distinctIDs(images)
 	if !r.query.Overdue { // Otherwise they are known.
-		overdue, err := r.overdue(images)
+		overdue, err := r.overdue(images, entries)
 		if err != nil {
 			return nil, err
 		}
@@ -52,6 +52,10 @@ func (r *fixReader) fixes(entries []fixEntry) ([]store.Fix, error) {
 	if err != nil {
 		return nil, err
 	}
+	tags, err := r.tagDetails(entries)
+	if err != nil {
+		return nil, err
+	}
 	all := make([]store.Fix, len(entries))
 	named := map[fixPlace][]fixPair{}
 	for i := range entries {
@@ -62,6 +66,9 @@ func (r *fixReader) fixes(entries []fixEntry) ([]store.Fix, error) {
 		}
 		fix.Kind, fix.Overdue, fix.Risk = fixKinds[e.Action], entries[i].Overdue, float64(e.RiskMicros)/1e6
 		fix.Workloads, fix.WorkloadCount = slices.Clone(running[e.ImagePk].first), running[e.ImagePk].count
+		if tag := tags[place]; tag != nil {
+			fix.NewerTag, fix.Workloads, fix.WorkloadCount = &tag.fix, tag.running.first, tag.running.count
+		}
 		sum := countsRow{}
 		for j := range pairs[place] {
 			sum.add(pairs[place][j].Counts.since(&countsRow{}))
@@ -82,7 +89,11 @@ func (r *fixReader) fixes(entries []fixEntry) ([]store.Fix, error) {
 // pairs reads the packages of fixes, the highest risk first.
 func (r *fixReader) pairs(entries []fixEntry) (map[fixPlace][]fixPair, error) {
 	pairs := map[fixPlace][]fixPair{}
-	shared, err := r.ownPairs(entries, pairs)
+	if err := r.tagPairs(entries, pairs); err != nil {
+		return nil, err
+	}
+	others := slices.DeleteFunc(slices.Clone(entries), func(e fixEntry) bool { return e.Fix.Action == fixTag })
+	shared, err := r.ownPairs(others, pairs)
 	if err != nil {
 		return nil, err
 	}
@@ -208,8 +219,8 @@ func distinctIDs(list []int64) []int64 {
 	return slices.Compact(list)
 }
 
-// overdue counts the findings of images whose date has passed, by the fix that closes them.
-func (r *fixReader) overdue(images []int64) (map[fixPlace]int, error) {
+// overdue counts the findings of images whose date has passed, by the fix that closes them. Of the entries, it takes those of newer tags.
+func (r *fixReader) overdue(images []int64, entries []fixEntry) (map[fixPlace]int, error) {
 	counts := map[fixPlace]int{}
 	due, err := r.s.dueReader(r.tx, r.chosen.in)
 	if err != nil || len(due.policies) == 0 || len(images) == 0 {
@@ -236,7 +247,14 @@ func (r *fixReader) overdue(images []int64) (map[fixPlace]int, error) {
 	if err != nil {
 		return nil, err
 	}
+	closing, err := r.tagsClosing(entries)
+	if err != nil {
+		return nil, err
+	}
 	err = due.eachIn(held, images, targets, func(t *dueTarget, f *dueFinding, _ int64, _ int) {
+		for _, fix := range closing[t.image][f.id] {
+			counts[fixPlace{t.image, fixTag, fix}]++
+		}
 		switch {
 		case !f.fixable:
 			counts[fixPlace{t.image, fixWait, 0}]++
@@ -310,7 +328,7 @@ func (r *fixReader) name(entries []fixEntry, all []store.Fix, named map[fixPlace
 				return err
 			}
 			one := store.FixPackage{Package: p.Package, Counts: pair.Counts.counts(), Risk: float64(pair.RiskMicros) / 1e6}
-			if e.Action != fixWait {
+			if e.Action == fixUpdate || e.Action == fixRebuild {
 				one.Versions = versions[key]
 			}
 			if e.Action == fixUpdate {

@@ -15,6 +15,8 @@ const (
 	fixUpdate
 	fixRebuild
 	fixWait
+	// fixTag has no rows in image_fixes: see tag_fixes.
+	fixTag
 )
 
 // imageFix is a row of image_fixes.

@@ -145,7 +145,7 @@ func (s *Store) RefreshFixes(ctx context.Context) error {
 			after = ids[len(ids)-1]
 		}
 	}
-	return nil
+	return s.refreshAllTagFixes(ctx)
 }
 
 // packageFixChange is what became of the row of a package. A row without a package is none.

@@ -17,13 +17,14 @@ import (
 // fewImages is up to how many images the updates of a list are read image by image; those of more are read package by package.
 const fewImages = 500
 
-// fixOrder has the fixes that remove the most risk first, and those of store.FixWait last. Fixes of an image as a whole have no fingerprint.
+// fixOrder has the fixes that remove the most risk first, and those of store.FixWait last. Fixes of an image as a whole have no fingerprint,
+// and that of a newer tag is its lookup.
 var fixOrder = []sqldb.SortKey{
 	{Column: "l.waits", Number: true}, {Column: "l.risk_micros", Number: true, Descending: true}, {Column: "l.fingerprint"}, {Column: "l.image_id"}, {Column: "l.platform"},
 }
 
 // fixActions are the actions of kinds.
-var fixActions = map[store.FixKind]int64{store.FixUpdate: fixUpdate, store.FixRebuild: fixRebuild, store.FixWait: fixWait}
+var fixActions = map[store.FixKind]int64{store.FixUpdate: fixUpdate, store.FixRebuild: fixRebuild, store.FixWait: fixWait, store.FixNewerTag: fixTag}
 
 // fixToken is what a page token of fixes belongs to.
 type fixToken struct {
@@ -200,6 +201,12 @@ func (r *fixReader) entries() (entries []fixEntry, total int, err error) {
 	if entries, total, err = r.liveEntries(); err != nil {
 		return nil, 0, err
 	}
+	tags, err := r.tagEntries()
+	if err != nil {
+		return nil, 0, err
+	}
+	total += len(tags)
+	entries = append(entries, r.behind(tags)...)
 	switch {
 	case r.among != nil && len(r.among) == 0:
 	case r.query.Overdue:

@@ -14,7 +14,7 @@ func (r *fixReader) liveEntries() (entries []fixEntry, total int, err error) {
 	for images := range slices.Chunk(r.live, overdueImages) {
 		var overdue map[fixPlace]int
 		if r.query.Overdue {
-			if overdue, err = r.overdue(images); err != nil {
+			if overdue, err = r.overdue(images, nil); err != nil {
 				return nil, 0, err
 			}
 		}
@@ -47,7 +47,7 @@ func (r *fixReader) liveEntriesOf(images []int64, overdue map[fixPlace]int) ([]f
 	return found, err
 }
 
-// fixPlace identifies a fix. The package is 0 for an image as a whole.
+// fixPlace identifies a fix. The package is 0 for an image as a whole, and of a newer tag it is the row of tag_fixes.
 type fixPlace struct{ image, action, packageID int64 }
 
 func (r *fixEntry) place() fixPlace { return fixPlace{r.Fix.ImagePk, r.Fix.Action, r.Fix.PackagePk} }

@@ -70,6 +70,7 @@ func vulnerabilitiesOf(tx *gorm.DB, packages []int64) ([]int64, error) {
 // noteHeld notes that an image holds its packages, and that it may hold others no more.
 func (t *txn) noteHeld(image int64, before []int64) error {
 	t.noteFixes(nil, image)
+	t.noteTags(nil, nil, image)
 	var matchedAt int64
 	if err := t.Raw("SELECT matched_at FROM images WHERE id = ?", image).Scan(&matchedAt).Error; err != nil {
 		return err

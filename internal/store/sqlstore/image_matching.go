@@ -184,6 +184,7 @@ func (s *Store) FinishImage(ctx context.Context, key model.ImageKey, sbomDigest 
 // setCounts keeps the counts of an image and tells of them.
 func setCounts(tx *txn, key model.ImageKey, image int64, current *resultSetRow, counts store.Counts) error {
 	tx.noteFixes(nil, image)
+	tx.noteTags(nil, nil, image)
 	err := tx.Execute("UPDATE images SET "+strings.Join(countColumns, " = ?, ")+" = ? WHERE id = ?", append(countValues(counts), image)...)
 	if err != nil {
 		return err

@@ -290,6 +290,7 @@ func (w *answerWriter) writeShown(ids []int64) error {
 		return err
 	}
 	w.noteFixes(ids)
+	w.noteTags(nil, ids)
 	deltas, err := w.recount(ids, removed)
 	if err != nil {
 		return err

@@ -309,6 +309,7 @@ func forgetMatch(tx *txn, image int64) error {
 		counts[i] = column + " = COALESCE((SELECT r." + column + " FROM reports r WHERE r.image_id = images.image_id), 0)"
 	}
 	tx.noteFixes(nil, image)
+	tx.noteTags(nil, nil, image)
 	err := tx.Execute("UPDATE images SET matched_at = 0, "+strings.Join(counts, ", ")+" WHERE id = ?", image)
 	if err != nil || matched == 0 {
 		return err

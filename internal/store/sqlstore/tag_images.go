@@ -76,6 +76,7 @@ func (s *Store) SaveTagLookup(ctx context.Context, job string, result store.TagR
 			return err
 		}
 		tx.changed = true
+		tx.noteTags([]string{from.Lookup}, nil)
 		return forgetTagImages(tx, of.scope)
 	})
 }
@@ -110,6 +111,9 @@ func saveTagImage(tx *txn, of *tagImageOf, tag *store.TagOfResult) error {
 		return nil
 	}
 	if err := tx.Execute("DELETE FROM tag_images WHERE id = ?", id); err != nil {
+		return err
+	}
+	if err := tx.noteTagsOf(id); err != nil { // It is not matched any more.
 		return err
 	}
 	err := tx.Insert("tag_images", []string{
@@ -171,6 +175,9 @@ func (s *Store) SaveTagFindings(ctx context.Context, id, sbomSHA256 string, resu
 		}
 		if len(ids) == 0 {
 			return fmt.Errorf("the image of a newer tag: %w", store.ErrNotFound)
+		}
+		if err := tx.noteTagsOf(id); err != nil {
+			return err
 		}
 		return tx.Execute("UPDATE tag_images SET result_set = ?, build = ?, findings = ?, problem = ? WHERE id = ?",
 			resultSet, found.Build, content, sqldb.Truncate(found.Problem, store.MaxTagText), id)

@@ -25,6 +25,9 @@ type txn struct {
 	// fixPackages and fixImages are those that were given to noteFixes; fixAll says that all packages may have changed.
 	fixPackages, fixImages map[int64]bool
 	fixAll                 bool
+	// tagLookups, tagPackages and tagImages are those that were given to noteTags.
+	tagLookups             map[string]bool
+	tagPackages, tagImages map[int64]bool
 }
 
 // newEvent is an event that is to be written.
@@ -97,6 +100,9 @@ func (s *Store) write(ctx context.Context, what string, work func(tx *txn) error
 			return err
 		}
 		if err := t.refreshFixes(); err != nil {
+			return err
+		}
+		if err := t.refreshTagFixes(); err != nil {
 			return err
 		}
 		wrote = len(t.events) > 0 || t.changed && request != nil

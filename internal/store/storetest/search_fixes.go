@@ -41,7 +41,7 @@ func (m *searchModel) fixes(query store.FixQuery) []store.Fix {
 			byPlace[fixPlace(&f)] = append(byPlace[fixPlace(&f)], f)
 		}
 		for place, findings := range byPlace {
-			fix := m.fix(image, findings)
+			fix := fixOf(image.key, findings)
 			fix.Kind = store.FixKind(place)
 			if len(fix.Packages) > 0 && fix.Kind != store.FixRebuild && fix.Kind != store.FixWait {
 				fix.Kind = store.FixUpdate
@@ -92,9 +92,9 @@ func fixPlace(f *model.Finding) string {
 	}
 }
 
-// fix sums up findings of an image.
-func (m *searchModel) fix(image *searchImage, findings []model.Finding) store.Fix {
-	fix := store.Fix{Image: image.key}
+// fixOf sums up findings of an image.
+func fixOf(image model.ImageKey, findings []model.Finding) store.Fix {
+	fix := store.Fix{Image: image}
 	byPackage := map[string]*store.FixPackage{}
 	for i := range findings {
 		f := &findings[i]

@@ -1,0 +1,192 @@
+package sqlstore
+
+import (
+	"fmt"
+	"slices"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// tagRow is a row of tag_fixes with the image.
+type tagRow struct {
+	ID, ImagePk                int64
+	Lookup, ImageID, Platform  string
+	OpenedRisk, OpenedFindings int64
+	RiskMicros, Kev, Findings  int64
+}
+
+// pays reports whether the newer tag closes more than it opens, by risk, or by number if the risk stays the same.
+func (r *tagRow) pays() bool {
+	return r.RiskMicros > r.OpenedRisk || r.RiskMicros == r.OpenedRisk && r.Findings > r.OpenedFindings
+}
+
+func (r *tagRow) entry() fixEntry {
+	return fixEntry{ImageID: r.ImageID, Platform: r.Platform, Fix: imageFix{
+		ImagePk: r.ImagePk, Action: fixTag, PackagePk: r.ID, Fingerprint: r.Lookup, RiskMicros: r.RiskMicros, Kev: r.Kev, Findings: r.Findings,
+	}}
+}
+
+const tagRowColumns = "x.id, x.image_pk, x.lookup, i.image_id, i.platform, x.opened_risk, x.opened_findings"
+
+// tags selects the rows x of tag_fixes that the query chooses, with their images i: those of lookups that are visible where something runs the image. There
+// are at most store.MaxTagLookups for each scope.
+func (r *fixReader) tags() *gorm.DB {
+	rows := r.tx.Table("tag_fixes AS x").Joins("JOIN tag_lookups l ON l.id = x.lookup AND l.unwanted_since = 0").
+		Joins("JOIN images i ON i.id = x.image_pk AND i.matched_at > 0").Where("x.result_set = ?", r.current)
+	if r.query.ImageID != "" {
+		rows = equals(rows, "i.image_id", r.query.ImageID)
+	}
+	if r.query.ImageID != "" && r.chosen.Where == (store.Where{}) {
+		places := r.tx.Table("tag_lookup_places AS p").Select("1").Where("p.lookup = x.lookup")
+		return rows.Where("EXISTS (?)", within(places, "p.namespace", r.chosen.in))
+	}
+	return rows.Where("EXISTS (?)", r.tagUses().Where("p.lookup = x.lookup AND u.image_pk = x.image_pk").Select("1"))
+}
+
+// tagUses selects the uses u that the query chooses, in the namespaces of lookups p.
+func (r *fixReader) tagUses() *gorm.DB {
+	return uses(r.tx.Table("image_uses AS u").Joins("JOIN tag_lookup_places p ON p.namespace = u.namespace"), r.chosen)
+}
+
+// tagEntries reads the entries of newer tags, in no order.
+func (r *fixReader) tagEntries() ([]fixEntry, error) {
+	if r.query.Kind != "" && r.query.Kind != store.FixNewerTag {
+		return nil, nil
+	}
+	var rows []tagRow
+	live := make(map[int64]bool, len(r.live))
+	for _, id := range r.live {
+		live[id] = true
+	}
+	if r.query.ImageID == "" {
+		if err := r.tags().Select(tagRowColumns + ", x.risk_micros, x.kev, x.findings").Scan(&rows).Error; err != nil {
+			return nil, err
+		}
+		rows = slices.DeleteFunc(rows, func(row tagRow) bool { return live[row.ImagePk] })
+	}
+	err := inParts(r.live, func(part []int64) error {
+		var counted []tagRow
+		err := tagClosed(r.tags().Where("x.image_pk IN ?", part)).Where(r.view.open(), r.current, r.current).Group(tagRowColumns).
+			Select(tagRowColumns + ", SUM(v.risk_micros) AS risk_micros, SUM(v.kev) AS kev, COUNT(*) AS findings").Scan(&counted).Error
+		rows = append(rows, counted...)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var entries []fixEntry
+	for i := range rows {
+		if row := &rows[i]; row.pays() && r.keeps(fixTag, row.Kev) {
+			entries = append(entries, row.entry())
+		}
+	}
+	if !r.query.Overdue || len(entries) == 0 {
+		return entries, nil
+	}
+	images := make([]int64, len(entries))
+	for i := range entries {
+		images[i] = entries[i].Fix.ImagePk
+	}
+	overdue, err := r.overdue(distinctIDs(images), entries)
+	for i := range entries {
+		entries[i].Overdue = overdue[entries[i].place()]
+	}
+	return slices.DeleteFunc(entries, func(e fixEntry) bool { return e.Overdue == 0 }), err
+}
+
+// rowsOfTags are the rows of tag_fixes of those entries that are newer tags, in order.
+func rowsOfTags(entries []fixEntry) []int64 {
+	var ids []int64
+	for i := range entries {
+		if fix := &entries[i].Fix; fix.Action == fixTag {
+			ids = append(ids, fix.PackagePk)
+		}
+	}
+	return distinctIDs(ids)
+}
+
+// tagsClosing returns, by image and finding, the newer tags among some entries that close it. It leaves out findings without a date.
+func (r *fixReader) tagsClosing(entries []fixEntry) (map[int64]map[int64][]int64, error) {
+	images, closing := map[int64]int64{}, map[int64]map[int64][]int64{}
+	for i := range entries {
+		if fix := &entries[i].Fix; fix.Action == fixTag {
+			images[fix.PackagePk] = fix.ImagePk
+		}
+	}
+	err := inParts(rowsOfTags(entries), func(part []int64) error {
+		closed := r.tx.Table("tag_closings AS c").Where("c.fix_pk IN ? AND EXISTS (SELECT 1 FROM policy_findings pf WHERE pf.finding_id = c.finding_id)", part)
+		return eachList(closed, r.s.db.Dialect(), "c.fix_pk", "c.finding_id", func(fix int64, findings []int64) {
+			of := closing[images[fix]]
+			if of == nil {
+				of = make(map[int64][]int64, len(findings))
+				closing[images[fix]] = of
+			}
+			for _, id := range findings {
+				of[id] = append(of[id], fix)
+			}
+		})
+	})
+	return closing, err
+}
+
+// tagPairs adds the packages with findings that newer tags close.
+func (r *fixReader) tagPairs(entries []fixEntry, pairs map[fixPlace][]fixPair) error {
+	return inParts(rowsOfTags(entries), func(part []int64) error {
+		var found []struct {
+			ID   int64
+			Pair fixPair `gorm:"embedded"`
+		}
+		err := tagClosed(r.tx.Table("tag_fixes AS x")).Joins("JOIN packages p ON p.id = ip.package_pk").Where("x.id IN ?", part).
+			Where(r.view.open(), r.current, r.current).Group("x.id, x.image_pk, ip.package_pk, p.fingerprint").
+			Select("x.id, x.image_pk, ip.package_pk, p.fingerprint, " + pairColumns).Scan(&found).Error
+		for i := range found {
+			row := &found[i]
+			row.Pair.Action = fixTag
+			place := fixPlace{row.Pair.ImagePk, fixTag, row.ID}
+			pairs[place] = append(pairs[place], row.Pair)
+		}
+		return err
+	})
+}
+
+// tagDetail is what is said of a newer tag only.
+type tagDetail struct {
+	fix     store.FixTag
+	running running
+}
+
+// tagDetails reads what is said of those entries that are newer tags.
+func (r *fixReader) tagDetails(entries []fixEntry) (map[fixPlace]*tagDetail, error) {
+	details := map[fixPlace]*tagDetail{}
+	err := inParts(rowsOfTags(entries), func(part []int64) error {
+		var rows []struct {
+			ID, ImagePk                         int64
+			Lookup, Opened, Repository, FromTag string
+			Tag, Kind, Digest                   string
+		}
+		err := r.tx.Raw(`SELECT x.id, x.image_pk, x.lookup, x.opened, l.repository, l.tag AS from_tag, n.tag, n.kind, n.digest FROM tag_fixes x
+			JOIN tag_lookups l ON l.id = x.lookup JOIN newer_tags n ON n.lookup = x.lookup AND n.position = x.position WHERE x.id IN ?`, part).Scan(&rows).Error
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			row := &rows[i]
+			var opened openedByTag
+			if err := fromJSON(row.Opened, &opened); err != nil {
+				return fmt.Errorf("what a newer tag opens in the database: %w", err)
+			}
+			found, err := firstWorkloads(r.tx, r.tagUses().Where("p.lookup = ?", row.Lookup), []int64{row.ImagePk})
+			if err != nil {
+				return err
+			}
+			details[fixPlace{row.ImagePk, fixTag, row.ID}] = &tagDetail{store.FixTag{
+				Repository: row.Repository, From: row.FromTag, Tag: row.Tag, Kind: row.Kind, Digest: row.Digest,
+				Opened: opened.Counts, OpenedFindings: opened.Worst,
+			}, found[row.ImagePk]}
+		}
+		return nil
+	})
+	return details, err
+}

@@ -1,0 +1,421 @@
+package sqlstore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/advice"
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
+)
+
+// Newer tags are compared with the images that run at the end of the transaction that changes what an image or a newer tag has. tag_fixes has the tag of each
+// lookup that is recommended, and tag_closings which findings of the image it closes. Decisions have no part in that: they say which of these findings count,
+// and change the sums only.
+
+// tagFix is a row of tag_fixes without its sums.
+type tagFix struct {
+	ID          int64
+	Lookup      string
+	ImagePk     int64
+	ResultSet   int64
+	Position    int64
+	Opened      string
+	OpenedRisk  int64
+	OpenedCount int64 `gorm:"column:opened_findings"`
+}
+
+const tagFixColumns = "x.id, x.lookup, x.image_pk, x.result_set, x.position, x.opened, x.opened_risk, x.opened_findings"
+
+// openedByTag is what a newer tag opens, as it is stored.
+type openedByTag struct {
+	Counts model.SeverityCounts   `json:"counts"`
+	Worst  []store.RolloutFinding `json:"worst"`
+}
+
+// noteTags notes lookups whose newer tags are others or have other findings, packages whose findings changed, and images that hold others.
+func (t *txn) noteTags(lookups []string, packages []int64, images ...int64) {
+	if t.tagLookups == nil {
+		t.tagLookups, t.tagPackages, t.tagImages = map[string]bool{}, map[int64]bool{}, map[int64]bool{}
+	}
+	for _, id := range lookups {
+		t.tagLookups[id] = true
+	}
+	for _, id := range packages {
+		t.tagPackages[id] = true
+	}
+	for _, id := range images {
+		t.tagImages[id] = true
+	}
+}
+
+// noteTagsOf notes the lookups of which a newer tag has an image.
+func (t *txn) noteTagsOf(image string) error {
+	var lookups []string
+	err := t.Raw("SELECT DISTINCT lookup FROM newer_tags WHERE image = ?", image).Scan(&lookups).Error
+	t.noteTags(lookups, nil)
+	return err
+}
+
+// refreshTagFixes compares newer tags again, as far as what was noted needs that, and counts what decisions changed. It follows refreshFixes.
+func (t *txn) refreshTagFixes() error {
+	if len(t.tagLookups)+len(t.tagPackages)+len(t.tagImages)+len(t.fixPackages)+len(t.fixImages) == 0 && !t.fixAll {
+		return nil
+	}
+	current, err := currentNumber(t.DB)
+	if err != nil {
+		return err
+	}
+	compared, err := t.tagsToCompare()
+	if err != nil {
+		return err
+	}
+	for part := range slices.Chunk(compared, sqldb.MaxIn) {
+		if err := t.compareTags(part, current); err != nil {
+			return err
+		}
+	}
+	counted, err := t.tagsToCount(compared, current)
+	if err != nil {
+		return err
+	}
+	return inParts(counted, func(part []int64) error { return t.countTagFixes(part, current) })
+}
+
+// tagsToCompare lists the lookups with newer tags that have to be compared, in order.
+func (t *txn) tagsToCompare() ([]string, error) {
+	lookups := maps.Clone(t.tagLookups)
+	if len(t.tagPackages)+len(t.tagImages) == 0 {
+		return slices.Sorted(maps.Keys(lookups)), nil
+	}
+	var known []struct {
+		Lookup  string
+		ImagePk int64
+	}
+	// Those without a newer tag have nothing to compare.
+	err := t.Raw(`SELECT l.id AS lookup, i.id AS image_pk FROM tag_lookups l JOIN images i ON i.image_id = l.image_id AND i.platform = l.platform
+		WHERE EXISTS (SELECT 1 FROM newer_tags n WHERE n.lookup = l.id)`).Scan(&known).Error
+	if err != nil || len(known) == 0 {
+		return slices.Sorted(maps.Keys(lookups)), err
+	}
+	images := maps.Clone(t.tagImages)
+	err = inParts(slices.Sorted(maps.Keys(t.tagPackages)), func(part []int64) error {
+		var holders []int64
+		err := t.Raw(`SELECT DISTINCT ip.image_pk FROM image_packages ip WHERE ip.package_pk IN ? AND ip.image_pk IN (SELECT i.id FROM tag_lookups l
+			JOIN images i ON i.image_id = l.image_id AND i.platform = l.platform)`, part).Scan(&holders).Error
+		for _, id := range holders {
+			images[id] = true
+		}
+		return err
+	})
+	for _, row := range known {
+		if images[row.ImagePk] {
+			lookups[row.Lookup] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(lookups)), err
+}
+
+// tagsToCount lists the rows of a result set whose sums can have changed, in order.
+func (t *txn) tagsToCount(compared []string, current int64) ([]int64, error) {
+	var all []int64
+	if err := t.Raw("SELECT id FROM tag_fixes WHERE result_set = ? ORDER BY id", current).Scan(&all).Error; err != nil || len(all) == 0 || t.fixAll {
+		return all, err
+	}
+	var counted []int64
+	add := func(condition string, part any) error {
+		var ids []int64
+		err := t.Table("tag_fixes AS x").Where("x.result_set = ?", current).Where(condition, part).Select("x.id").Scan(&ids).Error
+		counted = append(counted, ids...)
+		return err
+	}
+	err := inParts(compared, func(part []string) error { return add("x.lookup IN ?", part) })
+	if err != nil {
+		return nil, err
+	}
+	err = inParts(slices.Sorted(maps.Keys(t.fixImages)), func(part []int64) error { return add("x.image_pk IN ?", part) })
+	if err != nil {
+		return nil, err
+	}
+	err = inParts(slices.Sorted(maps.Keys(t.fixPackages)), func(part []int64) error {
+		return add("x.id IN (SELECT c.fix_pk FROM tag_closings c WHERE c.package_pk IN ?)", part)
+	})
+	return distinctIDs(counted), err
+}
+
+// comparedTags is a lookup that is compared.
+type comparedTags struct {
+	Lookup  string
+	ImagePk int64
+	Matched int64 `gorm:"column:matched_at"`
+}
+
+// compareTags makes the rows of lookups what they should be, apart from their sums.
+func (t *txn) compareTags(lookups []string, current int64) error {
+	var rows []comparedTags
+	err := t.Raw(`SELECT l.id AS lookup, i.id AS image_pk, i.matched_at FROM tag_lookups l JOIN images i ON i.image_id = l.image_id AND i.platform = l.platform
+		WHERE l.id IN ? ORDER BY i.id, l.id`, lookups).Scan(&rows).Error
+	if err != nil {
+		return err
+	}
+	var stored []tagFix
+	if err := t.Raw("SELECT "+tagFixColumns+" FROM tag_fixes x WHERE x.lookup IN ?", lookups).Scan(&stored).Error; err != nil {
+		return err
+	}
+	before := make(map[string]tagFix, len(stored))
+	for _, row := range stored {
+		before[row.Lookup] = row
+	}
+	var present *presentFindings
+	for i := range rows {
+		row := &rows[i]
+		if present == nil || present.image != row.ImagePk {
+			present = &presentFindings{image: row.ImagePk}
+		}
+		fix, closed, err := t.compareTag(row, present, current)
+		if err != nil {
+			return err
+		}
+		if fix == nil {
+			continue
+		}
+		was, known := before[row.Lookup]
+		delete(before, row.Lookup)
+		if err := t.saveTagFix(fix, was, known, closed); err != nil {
+			return err
+		}
+	}
+	gone := slices.Sorted(maps.Keys(before))
+	return inParts(gone, func(part []string) error { return t.Execute("DELETE FROM tag_fixes WHERE lookup IN ?", part) })
+}
+
+// compareTag compares the newer tags of a lookup. It returns nil if none is recommended, and otherwise the findings that the tag closes, with their packages.
+func (t *txn) compareTag(row *comparedTags, present *presentFindings, current int64) (fix *tagFix, closed map[int64]int64, err error) {
+	if row.Matched == 0 {
+		return nil, nil, nil
+	}
+	var tags []struct {
+		Position int64
+		Findings []byte
+	}
+	err = t.Raw(`SELECT n.position, m.findings FROM newer_tags n JOIN tag_images m ON m.id = n.image WHERE n.lookup = ? AND n.problem = ''
+		AND m.problem = '' AND m.result_set = ? ORDER BY n.position`, row.Lookup, current).Scan(&tags).Error
+	if err != nil || len(tags) == 0 {
+		return nil, nil, err
+	}
+	if err := present.read(t.DB, current); err != nil || len(present.rows) > store.MaxTagFindings {
+		return nil, nil, err
+	}
+	upgrades, others := make([]*advice.Upgrade, len(tags)), make([][]model.Finding, len(tags))
+	for i := range tags {
+		found, err := decodeTagFindings(tags[i].Findings)
+		if err != nil {
+			return nil, nil, fmt.Errorf("findings of a newer tag in the database: %w", err)
+		}
+		others[i] = findingsOfTag(found)
+		upgrade := advice.UpgradeOf(present.findings, others[i])
+		upgrades[i] = &upgrade
+	}
+	best := advice.Best(upgrades)
+	if best < 0 {
+		return nil, nil, nil
+	}
+	fix = &tagFix{Lookup: row.Lookup, ImagePk: row.ImagePk, ResultSet: current, Position: tags[best].Position}
+	return fix, present.without(upgrades[best].Closed), fix.setOpened(upgrades[best])
+}
+
+// setOpened notes what an upgrade opens.
+func (f *tagFix) setOpened(u *advice.Upgrade) error {
+	opened := openedByTag{Counts: advice.Count(u.Opened), Worst: []store.RolloutFinding{}}
+	for _, change := range u.Opened[:min(len(u.Opened), store.MaxFixVulnerabilities)] {
+		opened.Worst = append(opened.Worst, store.RolloutFinding(change))
+	}
+	content, err := json.Marshal(opened)
+	f.Opened, f.OpenedRisk, f.OpenedCount = string(content), u.OpenedRisk, int64(len(u.Opened))
+	return err
+}
+
+// findingsOfTag makes findings that can be compared.
+func findingsOfTag(found []store.TagFinding) []model.Finding {
+	findings := make([]model.Finding, len(found))
+	for i := range found {
+		findings[i] = found[i].Finding()
+	}
+	return findings
+}
+
+// presentRow is a finding of an image.
+type presentRow struct {
+	ID, PackagePk, Fixable    int64
+	Name, VulnerabilityID     string
+	Severity, Kev, RiskMicros int64
+}
+
+// presentFindings are the findings of an image, read when they are needed.
+type presentFindings struct {
+	image    int64
+	done     bool
+	rows     []presentRow
+	findings []model.Finding
+}
+
+// read reads the findings of the image, also those that decisions suppress, and one more than store.MaxTagFindings at most.
+func (p *presentFindings) read(tx *gorm.DB, current int64) error {
+	if p.done {
+		return nil
+	}
+	p.done = true
+	err := tx.Raw(`SELECT f.id, f.package_pk, f.fixable, p.name, v.vulnerability_id, v.severity, v.kev, v.risk_micros
+		FROM image_packages ip CROSS JOIN packages p CROSS JOIN findings f CROSS JOIN vulnerabilities v
+		WHERE ip.image_pk = ? AND ip.excluded = 0 AND p.id = ip.package_pk AND f.package_pk = ip.package_pk AND v.id = f.vulnerability_pk AND `+shown+` LIMIT ?`,
+		p.image, current, current, store.MaxTagFindings+1).Scan(&p.rows).Error
+	for i := range p.rows {
+		row := &p.rows[i]
+		found := store.TagFinding{
+			VulnerabilityID: row.VulnerabilityID, Package: row.Name, Severity: model.Severity(row.Severity), //nolint:gosec // It was stored from one.
+			Risk: float64(row.RiskMicros) / 1e6, KEV: row.Kev != 0, Fixable: row.Fixable != 0,
+		}
+		p.findings = append(p.findings, found.Finding())
+	}
+	return err
+}
+
+// without returns the findings that are closed, with their packages.
+func (p *presentFindings) without(closed []advice.Change) map[int64]int64 {
+	type key struct{ vulnerability, name string }
+	gone := make(map[key]bool, len(closed))
+	for i := range closed {
+		gone[key{closed[i].VulnerabilityID, closed[i].Package}] = true
+	}
+	found := map[int64]int64{}
+	for i := range p.rows {
+		if row := &p.rows[i]; gone[key{row.VulnerabilityID, row.Name}] {
+			found[row.ID] = row.PackagePk
+		}
+	}
+	return found
+}
+
+// saveTagFix writes what differs of a row, and of what its tag closes.
+func (t *txn) saveTagFix(fix *tagFix, was tagFix, known bool, closed map[int64]int64) error {
+	if known && was.ImagePk != fix.ImagePk { // The image was deleted, and is there again: nothing stays as it was.
+		if err := t.Execute("DELETE FROM tag_fixes WHERE id = ?", was.ID); err != nil {
+			return err
+		}
+		known = false
+	}
+	if !known {
+		err := t.Insert("tag_fixes", []string{
+			"lookup", "image_pk", "result_set", "position", "opened", "opened_risk", "opened_findings", "risk_micros", "kev", "findings",
+		}, []any{fix.Lookup, fix.ImagePk, fix.ResultSet, fix.Position, fix.Opened, fix.OpenedRisk, fix.OpenedCount, 0, 0, 0}, "")
+		if err != nil {
+			return err
+		}
+		if err := t.Raw("SELECT id FROM tag_fixes WHERE lookup = ?", fix.Lookup).Scan(&fix.ID).Error; err != nil {
+			return err
+		}
+		return t.saveTagClosings(fix.ID, nil, closed)
+	}
+	if fix.ID = was.ID; *fix != was {
+		err := t.Execute("UPDATE tag_fixes SET result_set = ?, position = ?, opened = ?, opened_risk = ?, opened_findings = ? WHERE id = ?",
+			fix.ResultSet, fix.Position, fix.Opened, fix.OpenedRisk, fix.OpenedCount, fix.ID)
+		if err != nil {
+			return err
+		}
+	}
+	var rows []struct{ FindingID, PackagePk int64 }
+	if err := t.Raw("SELECT finding_id, package_pk FROM tag_closings WHERE fix_pk = ?", fix.ID).Scan(&rows).Error; err != nil {
+		return err
+	}
+	before := make(map[int64]int64, len(rows))
+	for _, row := range rows {
+		before[row.FindingID] = row.PackagePk
+	}
+	return t.saveTagClosings(fix.ID, before, closed)
+}
+
+// saveTagClosings writes what differs of the findings that a tag closes.
+func (t *txn) saveTagClosings(fix int64, before, after map[int64]int64) error {
+	var gone []int64
+	for id, of := range before {
+		if is, stays := after[id]; !stays || is != of {
+			gone = append(gone, id)
+		}
+	}
+	var values []any
+	for _, id := range slices.Sorted(maps.Keys(after)) {
+		if of, there := before[id]; !there || of != after[id] {
+			values = append(values, fix, id, after[id])
+		}
+	}
+	slices.Sort(gone)
+	err := inParts(gone, func(part []int64) error {
+		return t.Execute("DELETE FROM tag_closings WHERE fix_pk = ? AND finding_id IN ?", fix, part)
+	})
+	if err != nil {
+		return err
+	}
+	return t.Insert("tag_closings", []string{"fix_pk", "finding_id", "package_pk"}, values, "")
+}
+
+// tagsAtATime is how many lookups are compared in one transaction when all are.
+const tagsAtATime = 50
+
+// refreshAllTagFixes compares the newer tags of all lookups again.
+func (s *Store) refreshAllTagFixes(ctx context.Context) error {
+	for after := ""; ; {
+		var ids []string
+		err := s.write(ctx, "compare newer tags again", func(tx *txn) error {
+			ids = nil
+			err := tx.Raw("SELECT id FROM tag_lookups WHERE id > ? ORDER BY id LIMIT ?", after, tagsAtATime).Scan(&ids).Error
+			tx.noteTags(ids, nil)
+			return err
+		})
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		after = ids[len(ids)-1]
+	}
+}
+
+// tagSums are the sums of a row of tag_fixes.
+type tagSums struct{ ID, RiskMicros, Kev, Findings int64 }
+
+// tagClosed selects the findings f that rows x of tag_fixes close, with their packages ip in the images.
+func tagClosed(tx *gorm.DB) *gorm.DB {
+	return tx.Joins("CROSS JOIN tag_closings c").Joins("CROSS JOIN image_packages ip").Joins("CROSS JOIN findings f").Joins("CROSS JOIN vulnerabilities v").
+		Where("c.fix_pk = x.id AND ip.image_pk = x.image_pk AND ip.package_pk = c.package_pk AND ip.excluded = 0 AND f.id = c.finding_id AND v.id = f.vulnerability_pk")
+}
+
+// countTagFixes makes the sums of rows what they should be.
+func (t *txn) countTagFixes(ids []int64, current int64) error {
+	var before, counted []tagSums
+	if err := t.Raw("SELECT id, risk_micros, kev, findings FROM tag_fixes WHERE id IN ? ORDER BY id", ids).Scan(&before).Error; err != nil {
+		return err
+	}
+	err := tagClosed(t.Table("tag_fixes AS x")).Where("x.id IN ?", ids).Where(open, current, current).Group("x.id").
+		Select("x.id, SUM(v.risk_micros) AS risk_micros, SUM(v.kev) AS kev, COUNT(*) AS findings").Scan(&counted).Error
+	if err != nil {
+		return err
+	}
+	after := make(map[int64]tagSums, len(counted))
+	for _, sums := range counted {
+		after[sums.ID] = sums
+	}
+	for _, was := range before {
+		is := after[was.ID]
+		if is.ID = was.ID; is == was {
+			continue
+		}
+		if err := t.Execute("UPDATE tag_fixes SET risk_micros = ?, kev = ?, findings = ? WHERE id = ?", is.RiskMicros, is.Kev, is.Findings, is.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}

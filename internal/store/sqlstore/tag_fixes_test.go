@@ -1,0 +1,130 @@
+package sqlstore
+
+import (
+	gocmp "cmp"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// storedTagFix is a row of tag_fixes of the current result set, with the findings that the tag closes.
+type storedTagFix struct {
+	ID                        int64
+	Lookup                    string
+	ImagePk, Position         int64
+	OpenedRisk, OpenedCount   int64
+	RiskMicros, Kev, Findings int64
+	Closed                    []int64 `gorm:"-"`
+}
+
+// foundThere is a finding in the image of a lookup, also one that decisions suppress.
+type foundThere struct {
+	Lookup                                                    string
+	ImagePk, FindingID, Severity, Kev, RiskMicros, Suppressed int64
+	Name, VulnerabilityID                                     string
+}
+
+const foundInLookups = `SELECT l.id AS lookup, i.id AS image_pk, f.id AS finding_id, v.severity, v.kev, v.risk_micros, p.name, v.vulnerability_id,
+	(SELECT COUNT(*) FROM finding_suppressions x LEFT JOIN reached y ON y.reach = x.reach WHERE x.finding_id = f.id AND (x.reach = 0 OR y.image_pk = i.id)) AS suppressed
+	FROM tag_lookups l JOIN images i ON i.image_id = l.image_id AND i.platform = l.platform JOIN image_packages ip ON ip.image_pk = i.id JOIN packages p ON p.id = ip.package_pk
+	JOIN findings f ON f.package_pk = p.id JOIN vulnerabilities v ON v.id = f.vulnerability_pk JOIN generations g ON f.from_gen <= g.number AND f.until_gen > g.number
+	WHERE g.state = 'Current' AND i.matched_at > 0 AND ip.excluded = 0`
+
+// checkTagFixes expects that what newer tags do is what follows from each finding of the images, and of the images of the tags.
+func checkTagFixes(t *testing.T, s *Store) {
+	t.Helper()
+	var found []foundThere
+	var tags []struct {
+		Lookup            string
+		ImagePk, Position int64
+		Findings          []byte
+	}
+	var stored []storedTagFix
+	var closings []struct{ FixPk, FindingID int64 }
+	for _, query := range []struct {
+		statement string
+		into      any
+	}{
+		{foundInLookups, &found},
+		{`SELECT n.lookup, i.id AS image_pk, n.position, m.findings FROM newer_tags n JOIN tag_images m ON m.id = n.image JOIN tag_lookups l ON l.id = n.lookup
+			JOIN images i ON i.image_id = l.image_id AND i.platform = l.platform JOIN generations g ON g.number = m.result_set
+			WHERE g.state = 'Current' AND n.problem = '' AND m.problem = '' AND i.matched_at > 0 ORDER BY n.lookup, n.position`, &tags},
+		{`SELECT x.id, x.lookup, x.image_pk, x.position, x.opened_risk, x.opened_findings AS opened_count, x.risk_micros, x.kev, x.findings FROM tag_fixes x
+			JOIN generations g ON g.number = x.result_set WHERE g.state = 'Current' ORDER BY x.lookup`, &stored},
+		{"SELECT fix_pk, finding_id FROM tag_closings ORDER BY finding_id", &closings},
+	} {
+		if err := s.db.Reader().Raw(query.statement).Scan(query.into).Error; err != nil {
+			t.Error(err)
+			return
+		}
+	}
+	for i := range stored {
+		for _, row := range closings {
+			if row.FixPk == stored[i].ID {
+				stored[i].Closed = append(stored[i].Closed, row.FindingID)
+			}
+		}
+		stored[i].ID = 0
+	}
+	want, best := map[string]storedTagFix{}, map[string][2]int64{}
+	for _, tag := range tags {
+		has, err := decodeTagFindings(tag.Findings)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		one := storedTagFix{Lookup: tag.Lookup, ImagePk: tag.ImagePk, Position: tag.Position}
+		score, allowed := one.compare(found, has)
+		if before, known := best[tag.Lookup]; allowed && (!known || slices.Compare(score[:], before[:]) > 0) {
+			want[tag.Lookup], best[tag.Lookup] = one, score
+		}
+	}
+	wanted := slices.SortedFunc(maps.Values(want), func(a, b storedTagFix) int { return gocmp.Compare(a.Lookup, b.Lookup) })
+	if diff := cmp.Diff(wanted, stored, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("tag_fixes (-want +got):\n%s", diff)
+	}
+}
+
+// compare compares what a newer tag has with what its image has. The score is the risk and the number of findings that the tag removes; allowed says that it
+// may be recommended.
+func (f *storedTagFix) compare(found []foundThere, has []store.TagFinding) (score [2]int64, allowed bool) {
+	type key struct{ vulnerability, name string }
+	present, closed, other := map[key]int64{}, map[key]bool{}, map[key]bool{}
+	for i := range has {
+		other[key{has[i].VulnerabilityID, has[i].Package}] = true
+	}
+	for i := range found {
+		row := &found[i]
+		if k := (key{row.VulnerabilityID, row.Name}); row.Lookup == f.Lookup {
+			present[k] = max(present[k], row.RiskMicros)
+			if other[k] {
+				continue
+			}
+			closed[k] = true
+			f.Closed = append(f.Closed, row.FindingID)
+			if row.Suppressed == 0 {
+				f.RiskMicros, f.Kev, f.Findings = f.RiskMicros+row.RiskMicros, f.Kev+row.Kev, f.Findings+1
+			}
+		}
+	}
+	slices.Sort(f.Closed)
+	allowed = true
+	for i := range has {
+		if _, there := present[key{has[i].VulnerabilityID, has[i].Package}]; !there {
+			f.OpenedCount++
+			f.OpenedRisk += int64(has[i].Risk*1e6 + 0.5)
+			allowed = allowed && !has[i].KEV && has[i].Severity < model.SeverityHigh
+		}
+	}
+	score = [2]int64{-f.OpenedRisk, int64(len(closed)) - f.OpenedCount}
+	for k := range closed {
+		score[0] += present[k]
+	}
+	return score, allowed && (score[0] > 0 || score[0] == 0 && score[1] > 0)
+}

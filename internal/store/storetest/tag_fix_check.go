@@ -1,0 +1,178 @@
+package storetest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// check compares what is listed of newer tags with the model, and how they stand among all actions.
+func (m *tagFixModel) check(in store.Namespaces) {
+	m.t.Helper()
+	pick := func(values ...string) string { return values[m.queries.IntN(len(values))] }
+	query := store.FixQuery{Kind: store.FixNewerTag, KEV: m.queries.IntN(4) == 0, Overdue: m.queries.IntN(4) == 0}
+	switch m.queries.IntN(4) {
+	case 0:
+		query.Where = store.Where{Namespace: pick("a", "b"), Workload: pick("", "web")}
+	case 1:
+		query.Ownership = store.Ownership{Owner: pick("red", "")}
+		query.None = query.Owner == ""
+	}
+	if m.queries.IntN(3) == 0 {
+		query.ImageID = m.keys[m.queries.IntN(len(m.keys))].ImageID
+	}
+	tags := m.expected(in, query)
+	m.listed += len(tags)
+	list := func(query store.FixQuery) func(page store.Page) ([]store.Fix, string, int, error) {
+		return func(page store.Page) ([]store.Fix, string, int, error) {
+			query.Page = page
+			got, err := m.ListFixes(m.t.Context(), in, query)
+			return got.Fixes, got.NextToken, got.Total, err
+		}
+	}
+	comparePages(m.t, fmt.Sprintf("newer tags seen by %v, %+v", in, query), sortActions(slices.Clone(tags)), list(query))
+	all := tags
+	for _, query.Kind = range []store.FixKind{store.FixUpdate, store.FixRebuild, store.FixWait} {
+		one := query
+		one.Size = store.MaxPageSize
+		page, err := m.ListFixes(m.t.Context(), in, one)
+		must(m.t, err)
+		for _, fix := range page.Fixes {
+			order := ""
+			if fix.Kind == store.FixUpdate {
+				order = fix.Packages[0].Package.Fingerprint
+			}
+			all = append(all, tagAction{fix, order})
+		}
+	}
+	query.Kind = ""
+	comparePages(m.t, fmt.Sprintf("all actions seen by %v, %+v", in, query), sortActions(all), list(query))
+}
+
+// findingsOf reads the findings of an image as seen in some namespaces, also those that are suppressed there.
+func (m *tagFixModel) findingsOf(in store.Namespaces, key model.ImageKey) []model.Finding {
+	page, err := m.Findings(m.t.Context(), in, store.FindingQuery{Image: key, Suppressed: true, Page: store.Page{Size: store.MaxPageSize}})
+	must(m.t, err)
+	if page.NextToken != "" {
+		m.t.Fatalf("%d findings", page.Total)
+	}
+	return page.Findings
+}
+
+// expected is what ListFixes should return of newer tags, in no order.
+func (m *tagFixModel) expected(in store.Namespaces, query store.FixQuery) []tagAction {
+	var all []tagAction
+	for id, l := range m.lookups {
+		if !l.wanted || query.ImageID != "" && query.ImageID != l.Key.ImageID {
+			continue
+		}
+		image, err := m.Image(m.t.Context(), in, l.Key)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		must(m.t, err)
+		workloads := m.workloads(l, in, query.Where)
+		visible := len(workloads) > 0
+		if query.ImageID != "" && query.Where == (store.Where{}) {
+			visible = slices.ContainsFunc(l.Namespaces, in.Contains)
+		}
+		tag, closed, opened := m.recommended(l)
+		if image.MatchedAt.IsZero() || !visible || tag == "" {
+			continue
+		}
+		var counted []model.Finding
+		overdue := 0
+		for _, f := range m.findingsOf(in, l.Key) {
+			if f.Suppressed || !closed[tagKey{f.Vulnerability.ID, f.Package.Name}] {
+				continue
+			}
+			counted = append(counted, f)
+			if f.Deadline != nil && f.Deadline.Overdue {
+				overdue++
+			}
+		}
+		fix := fixOf(l.Key, counted)
+		fix.Kind, fix.Overdue, fix.Workloads, fix.WorkloadCount = store.FixNewerTag, overdue, workloads, len(workloads)
+		for i := range fix.Packages {
+			fix.Packages[i].Versions, fix.Packages[i].Vulnerabilities = nil, nil
+		}
+		fix.NewerTag = &store.FixTag{Repository: l.Repository, From: l.Tag, Tag: tag, Kind: "patch", Digest: "sha256:" + tag}
+		risk := 0.0
+		for i, f := range opened {
+			risk += f.Risk
+			fix.NewerTag.Opened.Add(f.Severity)
+			if i < store.MaxFixVulnerabilities {
+				fix.NewerTag.OpenedFindings = append(fix.NewerTag.OpenedFindings, store.RolloutFinding{
+					VulnerabilityID: f.VulnerabilityID, Package: f.Package, Severity: f.Severity, KEV: f.KEV, Fixable: f.Fixable,
+				})
+			}
+		}
+		pays := fix.Risk > risk || fix.Risk == risk && len(counted) > len(opened)
+		if pays && (!query.KEV || fix.Counts.KEV > 0) && (!query.Overdue || overdue > 0) {
+			all = append(all, tagAction{fix, id})
+		}
+	}
+	return all
+}
+
+// workloads are those that run the image of a lookup in the namespaces that see it, as far as they are chosen.
+func (m *tagFixModel) workloads(l *modelLookup, in store.Namespaces, where store.Where) []store.Workload {
+	chosen := map[store.Workload]bool{}
+	for _, use := range m.uses {
+		w := use.Workload
+		if use.Image == l.Key && in.Contains(w.Namespace) && slices.Contains(l.Namespaces, w.Namespace) && (where.Namespace == "" || where.Namespace == w.Namespace) &&
+			(where.Workload == "" || where.Workload == w.Name) && (where.Owner == "" || where.Owner == w.Owner) && (!where.None || w.Owner == "") {
+			chosen[w] = true
+		}
+	}
+	return sorted(chosen)
+}
+
+// tagKey tells findings apart in a comparison.
+type tagKey struct{ vulnerability, name string }
+
+// recommended compares the newer tags of a lookup with its image: it returns the best one, what it closes, and what it opens, the worst first. Decisions
+// have no part in it.
+func (m *tagFixModel) recommended(l *modelLookup) (best string, bestCloses map[tagKey]bool, bestOpens []store.TagFinding) {
+	present := map[tagKey]float64{}
+	for _, f := range m.findingsOf(store.AllNamespaces(), l.Key) {
+		key := tagKey{f.Vulnerability.ID, f.Package.Name}
+		present[key] = max(present[key], f.Vulnerability.Risk)
+	}
+	bestRisk, bestNumber := 0.0, 0
+	for _, tag := range l.tags {
+		image := m.tags[l.of[tag]]
+		if image == nil || image.problem != "" || image.resultSet != m.current {
+			continue
+		}
+		closes, risk := map[tagKey]bool{}, 0.0
+		for key, of := range present {
+			if !slices.ContainsFunc(image.found, func(f store.TagFinding) bool { return f.VulnerabilityID == key.vulnerability && f.Package == key.name }) {
+				closes[key] = true
+				risk += of
+			}
+		}
+		var opens []store.TagFinding
+		bad := false
+		for _, f := range image.found {
+			if _, there := present[tagKey{f.VulnerabilityID, f.Package}]; !there {
+				opens = append(opens, f)
+				risk -= f.Risk
+				bad = bad || f.KEV || f.Severity >= model.SeverityHigh
+			}
+		}
+		number := len(closes) - len(opens)
+		if bad || risk < 0 || risk == 0 && number <= 0 || best != "" && (risk < bestRisk || risk == bestRisk && number <= bestNumber) {
+			continue
+		}
+		slices.SortFunc(opens, func(a, b store.TagFinding) int {
+			return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(b.Risk, a.Risk), cmp.Compare(a.VulnerabilityID, b.VulnerabilityID), cmp.Compare(a.Package, b.Package))
+		})
+		best, bestCloses, bestOpens, bestRisk, bestNumber = tag, closes, opens, risk, number
+	}
+	return best, bestCloses, bestOpens
+}
