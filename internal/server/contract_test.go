@@ -156,7 +156,7 @@ func visits() []visit {
 			"name=changed", "vulnerability=cve-2000-0001", "author=jane", "expiringWithin=2", "sort=-since", "sort=expiresAt", "sort=name", "pageSize=1", "format=json",
 		},
 		"/api/v1/fixes": {
-			"", "action=rebuild", "imageId=" + escape(scannedID), "kev=true", "overdue=true", "namespace=shop", "workload=web", "workloadKind=Deployment", "owner=Team+Shop", "noOwner=true", "pageSize=1", "format=json",
+			"", "action=rebuild", "action=newerTag", "imageId=" + escape(scannedID), "kev=true", "overdue=true", "namespace=shop", "workload=web", "workloadKind=Deployment", "owner=Team+Shop", "noOwner=true", "pageSize=1", "format=json",
 		},
 		"/api/v1/bases":    {"", "namespace=shop", "workload=web", "workloadKind=Deployment", "owner=Team+Shop", "sort=-images", "sort=-severity", "pageSize=1", "format=json"},
 		"/api/v1/owners":   {"", "text=SHOP", "namespace=bank", "due=true", "sort=name", "sort=-severity", "pageSize=1", "format=json"},

@@ -20,7 +20,7 @@ func (o operations) ListFixes(ctx context.Context, request api.ListFixesRequestO
 		Page: p.page(params.PageToken, params.PageSize),
 	}
 	if params.Action != nil {
-		query.Kind = choice(&p, "action", params.Action, store.FixUpdate, store.FixRebuild, store.FixWait)
+		query.Kind = choice(&p, "action", params.Action, store.FixUpdate, store.FixRebuild, store.FixNewerTag, store.FixWait)
 	}
 	if p.err != nil {
 		return nil, p.err
@@ -49,7 +49,7 @@ func (s *Server) exportFixes(ctx context.Context, query store.FixQuery) (*export
 	return csvExport(ctx, s, csvList[store.Fix]{
 		name: "fixes",
 		columns: slices.Concat([]string{"action", "summary", "image_id", "platform", "package", "version", "fix_version"}, countColumns,
-			[]string{"overdue", "risk", "packages", "workloads", "owners"}),
+			[]string{"overdue", "risk", "packages", "workloads", "owners", "tag", "newer_tag", "opened"}),
 		page: func(ctx context.Context, page store.Page) ([]store.Fix, string, int, error) {
 			query.Page = page
 			found, err := s.store.ListFixes(ctx, visible(ctx), query)
@@ -69,8 +69,12 @@ func (s *Server) exportFixes(ctx context.Context, query store.FixQuery) (*export
 				}
 			}
 			slices.Sort(owners)
-			return append(append(cells, countCells(fix.Counts)...), strconv.Itoa(fix.Overdue), decimal(fix.Risk), strconv.Itoa(fix.PackageCount),
+			cells = append(append(cells, countCells(fix.Counts)...), strconv.Itoa(fix.Overdue), decimal(fix.Risk), strconv.Itoa(fix.PackageCount),
 				workloadsCell(fix.Workloads), ownersCell(slices.Compact(owners)))
+			if item.NewerTag == nil {
+				return append(cells, "", "", "")
+			}
+			return append(cells, item.NewerTag.From, item.NewerTag.To, strconv.Itoa(fix.NewerTag.Opened.Total()))
 		},
 	})
 }
@@ -92,6 +96,12 @@ func (s *Server) toFixItem(fix *store.Fix) api.FixItem {
 			Name: one.Package.Name, Version: one.Package.Version, Type: one.Package.Type, Purl: optional(one.Package.PURL), FixVersion: optional(fixed),
 			Counts: toCounts(one.Counts), Risk: one.Risk, Vulnerabilities: optionalList(one.Vulnerabilities),
 		})
+	}
+	if tag := fix.NewerTag; tag != nil {
+		item.NewerTag = &api.FixItemTag{
+			From: tag.Repository + ":" + tag.From, To: tag.Repository + ":" + tag.Tag, Kind: api.FixItemTagKind(tag.Kind), Digest: optional(tag.Digest),
+			Opened: toSeverityCounts(tag.Opened), OpenedFindings: toRolloutFindings(tag.OpenedFindings),
+		}
 	}
 	item.Summary = summary.Action(fix, version)
 	return item

@@ -36,12 +36,14 @@ func tagOf(tag, kind string) store.TagOfResult {
 // matchTags saves findings of all images of newer tags that have none.
 func (f *fixture) matchTags(buildID string, findings ...store.TagFinding) {
 	f.t.Helper()
-	ids, err := f.store.UnmatchedTagImages(f.t.Context(), 1, 100)
+	current, _, err := f.store.CurrentResultSet(f.t.Context())
+	f.must(err)
+	ids, err := f.store.UnmatchedTagImages(f.t.Context(), current.Number, 100)
 	f.must(err)
 	for _, id := range ids {
 		sbom, err := f.store.TagImageSBOM(f.t.Context(), id)
 		f.must(err)
-		f.must(f.store.SaveTagFindings(f.t.Context(), id, sbom.SHA256, 1, store.TagFindings{Build: buildID, Findings: findings}))
+		f.must(f.store.SaveTagFindings(f.t.Context(), id, sbom.SHA256, current.Number, store.TagFindings{Build: buildID, Findings: findings}))
 	}
 }
 
@@ -203,5 +205,54 @@ func TestNewerTagsOfOthers(t *testing.T) {
 		if strings.Contains(a.body, "dark-secret is wrong") != sees || strings.Contains(a.body, "a namespace that you cannot see") == sees {
 			t.Errorf("%s sees %v: %s", user, namespaces, a.body)
 		}
+	}
+}
+
+// TestFixesOfNewerTags lists the newer tag that is recommended among what can be done: with what it closes and opens of what counts.
+func TestFixesOfNewerTags(t *testing.T) {
+	t.Parallel()
+	f := newFullFixture(t)
+	list := func(query string) api.FixPage {
+		t.Helper()
+		a := f.do(http.MethodGet, "/api/v1/fixes?"+query, "")
+		var page api.FixPage
+		if a.status != http.StatusOK || json.Unmarshal([]byte(a.body), &page) != nil {
+			t.Fatalf("%s: %d %s", query, a.status, a.body)
+		}
+		return page
+	}
+	page := list("action=newerTag")
+	if page.Total != 1 || len(page.Items) != 1 || page.Items[0].NewerTag == nil {
+		t.Fatalf("%+v", page)
+	}
+	item, tag := page.Items[0], page.Items[0].NewerTag
+	repository := model.RepositoryOf(scannedID)
+	if item.Summary != "Move from the tag 3.20 to 3.22" || tag.From != repository+":3.20" || tag.To != repository+":3.22" || tag.Kind != "minor" || tag.Digest == nil {
+		t.Errorf("%s: %+v", item.Summary, tag)
+	}
+	if tag.Opened.Low != 1 || len(tag.OpenedFindings) != 1 || tag.OpenedFindings[0].VulnerabilityId != "CVE-2030-1" {
+		t.Errorf("opened: %+v", tag)
+	}
+	var closed int
+	for _, lookup := range newerTagsOf(t, f, scannedID) {
+		for _, one := range lookup.Tags {
+			if one.Recommended {
+				closed = one.Closed.Critical
+			}
+		}
+	}
+	if closed == 0 || item.Counts.Critical != closed || item.Risk <= 0 || item.WorkloadCount != 1 || item.PackageCount == 0 {
+		t.Errorf("%d critical findings are closed, by the tab %d: %+v", item.Counts.Critical, closed, item)
+	}
+	if all := list(""); !slices.ContainsFunc(all.Items, func(one api.FixItem) bool { return one.Action == api.FixActionNewerTag }) {
+		t.Errorf("all: %+v", all)
+	}
+	rows := readCSV(t, f.do(http.MethodGet, "/api/v1/fixes?action=newerTag&format=csv", "").body)
+	if last := rows[1][len(rows[1])-3:]; len(rows) != 2 || !slices.Equal(last, []string{tag.From, tag.To, "1"}) || !slices.Equal(rows[0][len(rows[0])-3:], []string{"tag", "newer_tag", "opened"}) {
+		t.Errorf("as CSV: %v", rows)
+	}
+	rows = readCSV(t, f.do(http.MethodGet, "/api/v1/fixes?action=rebuild&format=csv", "").body)
+	if last := rows[1][len(rows[1])-3:]; !slices.Equal(last, []string{"", "", ""}) {
+		t.Errorf("a rebuild as CSV: %v", rows)
 	}
 }

@@ -32,6 +32,8 @@ func Action(fix *store.Fix, version string) string {
 			return fmt.Sprintf("Update %s from %s to %s", one.Package.Name, one.Package.Version, version)
 		}
 		return fmt.Sprintf("Update %s %s", one.Package.Name, one.Package.Version)
+	case fix.Kind == store.FixNewerTag && fix.NewerTag != nil:
+		return fmt.Sprintf("Move from the tag %s to %s", fix.NewerTag.From, fix.NewerTag.Tag)
 	case fix.Kind == store.FixRebuild:
 		return "Rebuild the image: its distribution has " + packages(fix.PackageCount, "fixed ")
 	default:

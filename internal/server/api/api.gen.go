@@ -476,19 +476,43 @@ func (e FailureReason) Valid() bool {
 
 // Defines values for FixAction.
 const (
-	FixActionRebuild FixAction = "rebuild"
-	FixActionUpdate  FixAction = "update"
-	FixActionWait    FixAction = "wait"
+	FixActionNewerTag FixAction = "newerTag"
+	FixActionRebuild  FixAction = "rebuild"
+	FixActionUpdate   FixAction = "update"
+	FixActionWait     FixAction = "wait"
 )
 
 // Valid indicates whether the value is a known member of the FixAction enum.
 func (e FixAction) Valid() bool {
 	switch e {
+	case FixActionNewerTag:
+		return true
 	case FixActionRebuild:
 		return true
 	case FixActionUpdate:
 		return true
 	case FixActionWait:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for FixItemTagKind.
+const (
+	FixItemTagKindMajor FixItemTagKind = "major"
+	FixItemTagKindMinor FixItemTagKind = "minor"
+	FixItemTagKindPatch FixItemTagKind = "patch"
+)
+
+// Valid indicates whether the value is a known member of the FixItemTagKind enum.
+func (e FixItemTagKind) Valid() bool {
+	switch e {
+	case FixItemTagKindMajor:
+		return true
+	case FixItemTagKindMinor:
+		return true
+	case FixItemTagKindPatch:
 		return true
 	default:
 		return false
@@ -587,19 +611,19 @@ func (e ImageState) Valid() bool {
 
 // Defines values for NewerTagKind.
 const (
-	Major NewerTagKind = "major"
-	Minor NewerTagKind = "minor"
-	Patch NewerTagKind = "patch"
+	NewerTagKindMajor NewerTagKind = "major"
+	NewerTagKindMinor NewerTagKind = "minor"
+	NewerTagKindPatch NewerTagKind = "patch"
 )
 
 // Valid indicates whether the value is a known member of the NewerTagKind enum.
 func (e NewerTagKind) Valid() bool {
 	switch e {
-	case Major:
+	case NewerTagKindMajor:
 		return true
-	case Minor:
+	case NewerTagKindMinor:
 		return true
-	case Patch:
+	case NewerTagKindPatch:
 		return true
 	default:
 		return false
@@ -2326,17 +2350,22 @@ type Fix struct {
 	Versions *[]string `json:"versions,omitempty"`
 }
 
-// FixAction `update`: update the package of the application. `rebuild`: rebuild the image; the distribution has the fixed packages. `wait`: there is no fix yet.
+// FixAction `update`: update the package of the application. `rebuild`: rebuild the image; the distribution has the fixed packages. `newerTag`: let containers run
+// the newer tag that is recommended. `wait`: there is no fix yet.
 type FixAction string
 
 // FixItem What can be done about findings of an image.
 type FixItem struct {
-	// Action `update`: update the package of the application. `rebuild`: rebuild the image; the distribution has the fixed packages. `wait`: there is no fix yet.
+	// Action `update`: update the package of the application. `rebuild`: rebuild the image; the distribution has the fixed packages. `newerTag`: let containers run
+	// the newer tag that is recommended. `wait`: there is no fix yet.
 	Action FixAction `json:"action"`
 
 	// Counts The findings that the action closes; with `wait`, those that remain.
 	Counts  Counts `json:"counts"`
 	ImageId string `json:"imageId"`
+
+	// NewerTag The newer tag, with `newerTag`.
+	NewerTag *FixItemTag `json:"newerTag,omitempty"`
 
 	// Overdue Number of these findings whose due date has passed.
 	Overdue      int `json:"overdue"`
@@ -2353,7 +2382,8 @@ type FixItem struct {
 	Summary       string `json:"summary"`
 	WorkloadCount int    `json:"workloadCount"`
 
-	// Workloads The first 20 workloads by name that run the image, of those that match the filters.
+	// Workloads The first 20 workloads by name that run the image, of those that match the filters. With `newerTag`, those in namespaces where containers name the
+	// image with the tag.
 	Workloads []Workload `json:"workloads"`
 }
 
@@ -2373,6 +2403,29 @@ type FixItemPackage struct {
 	// Vulnerabilities For an update, up to 10 of the vulnerabilities that it closes, the most severe first.
 	Vulnerabilities *[]string `json:"vulnerabilities,omitempty"`
 }
+
+// FixItemTag A newer tag that is recommended for an image, whatever decisions suppress: of those that open no finding that is High, Critical or known to be
+// exploited, the one that removes the most risk. It is listed if it closes more than it opens of the findings that count.
+type FixItemTag struct {
+	// Digest Digest of the image that the newer tag had.
+	Digest *string `json:"digest,omitempty"`
+
+	// From What containers name the image, such as `registry.example.com/shop/web:1.0.0`.
+	From string         `json:"from"`
+	Kind FixItemTagKind `json:"kind"`
+
+	// Opened The findings that only the newer tag has.
+	Opened SeverityCounts `json:"opened"`
+
+	// OpenedFindings Up to 10 of these findings, the most severe first.
+	OpenedFindings []RolloutFinding `json:"openedFindings"`
+
+	// To The same with the newer tag.
+	To string `json:"to"`
+}
+
+// FixItemTagKind defines model for FixItemTag.Kind.
+type FixItemTagKind string
 
 // FixPage defines model for FixPage.
 type FixPage struct {

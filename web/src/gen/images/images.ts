@@ -1463,8 +1463,9 @@ export const getListFixesUrl = (params?: ListFixesParams) => {
 };
 
 /**
- * One item per possible action for an image that runs: update one package, or rebuild the image, so that it gets the fixed packages of
- * its distribution. The findings of an image without a fix are one item with the action `wait`; these are last. Suppressed findings do not count.
+ * One item per possible action for an image that runs: update one package, rebuild the image, so that it gets the fixed packages of
+ * its distribution, or let containers run a newer tag. The findings of an image without a fix are one item with the action `wait`; these are last.
+ * Suppressed findings do not count. Actions can overlap: a newer tag closes findings that updates and a rebuild of the same image close as well.
  * @summary List what can be done about findings, the actions that remove the most risk first
  */
 export const listFixes = async (

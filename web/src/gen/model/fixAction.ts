@@ -4,12 +4,14 @@
  */
 
 /**
- * `update`: update the package of the application. `rebuild`: rebuild the image; the distribution has the fixed packages. `wait`: there is no fix yet.
+ * `update`: update the package of the application. `rebuild`: rebuild the image; the distribution has the fixed packages. `newerTag`: let containers run
+ * the newer tag that is recommended. `wait`: there is no fix yet.
  */
 export type FixAction = (typeof FixAction)[keyof typeof FixAction];
 
 export const FixAction = {
   update: "update",
   rebuild: "rebuild",
+  newerTag: "newerTag",
   wait: "wait",
 } as const;

@@ -5,6 +5,7 @@
 import type { Counts } from "./counts.ts";
 import type { FixAction } from "./fixAction.ts";
 import type { FixItemPackage } from "./fixItemPackage.ts";
+import type { FixItemTag } from "./fixItemTag.ts";
 import type { Workload } from "./workload.ts";
 
 /**
@@ -25,7 +26,12 @@ export interface FixItem {
   /** Up to 10 packages with these findings, those with the highest risk first. An update has one. */
   packages: FixItemPackage[];
   packageCount: number;
-  /** The first 20 workloads by name that run the image, of those that match the filters. */
+  /**
+   * The first 20 workloads by name that run the image, of those that match the filters. With `newerTag`, those in namespaces where containers name the
+   * image with the tag.
+   */
   workloads: Workload[];
   workloadCount: number;
+  /** The newer tag, with `newerTag`. */
+  newerTag?: FixItemTag;
 }

@@ -77,6 +77,8 @@ export * from "./fix.ts";
 export * from "./fixAction.ts";
 export * from "./fixItem.ts";
 export * from "./fixItemPackage.ts";
+export * from "./fixItemTag.ts";
+export * from "./fixItemTagKind.ts";
 export * from "./fixPage.ts";
 export * from "./fixPreview.ts";
 export * from "./fixPreviewPackage.ts";

@@ -1,0 +1,110 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/storetest/fleet"
+)
+
+// BenchmarkNewerTags reads fixes before and after the most images that one scope may look up have a newer tag, which closes every other finding. It prints how
+// long it takes to compare all of them, and to count them again.
+func BenchmarkNewerTags(b *testing.B) {
+	var times []listTime
+	eachBulk(b, func(b *testing.B, s *Store) {
+		b.Helper()
+		l := &lists{b, s, &times}
+		b.Run("without", func(b *testing.B) { (&lists{b, s, &times}).fixes() })
+		if err := s.write(b.Context(), "fill", func(tx *txn) error { return fillNewerTags(b.Context(), s, tx) }); err != nil {
+			b.Fatal(err)
+		}
+		for _, step := range []struct {
+			name string
+			run  func() error
+		}{
+			{"compare", func() error { return s.refreshAllTagFixes(b.Context()) }},
+			{"compare again", func() error { return s.refreshAllTagFixes(b.Context()) }},
+			{"count", func() error {
+				return s.write(b.Context(), "count", func(tx *txn) error {
+					tx.fixAll = true
+					return tx.refreshTagFixes()
+				})
+			}},
+		} {
+			start := time.Now()
+			if err := step.run(); err != nil {
+				b.Fatal(err)
+			}
+			fmt.Printf("%s: %s newer tags of %d images: %s\n", b.Name(), step.name, store.MaxTagLookups, time.Since(start).Round(time.Millisecond))
+		}
+		if err := analyze(b.Context(), s); err != nil {
+			b.Fatal(err)
+		}
+		b.Run("with", func(b *testing.B) { (&lists{b, s, &times}).fixes() })
+		l.measure("newer-tags", func(ctx context.Context) (int, error) {
+			page, err := s.ListFixes(ctx, store.AllNamespaces(), store.FixQuery{Kind: store.FixNewerTag})
+			return page.Total, err
+		})
+		l.measure("newer-tags-seen-in-namespaces", func(ctx context.Context) (int, error) {
+			page, err := s.ListFixes(ctx, store.OnlyNamespaces("namespace-7", "namespace-8"), store.FixQuery{Kind: store.FixNewerTag})
+			return page.Total, err
+		})
+	})
+}
+
+// fillNewerTags gives the first images a lookup with a newer tag that is matched.
+func fillNewerTags(ctx context.Context, s *Store, tx *txn) error {
+	current, err := currentNumber(tx.DB)
+	if err != nil {
+		return err
+	}
+	var lookups, places, tags, images []any
+	for n := range store.MaxTagLookups {
+		wanted := store.WantedTags{Key: fleet.Image(n), Repository: "registry.example/app", Tag: "1.0"}
+		id, image := tagLookupID("scope", &wanted), fmt.Sprintf("image-%d", n)
+		lookups = append(lookups, id, "scope", wanted.Key.ImageID, wanted.Key.Platform.String(), wanted.Repository, wanted.Tag, newNonce(), 0, 0, 0, 0, 1, "", 9, "", "", "", "", "", "")
+		for namespace := range fleet.Namespaces {
+			places = append(places, id, fleet.Namespace(namespace))
+		}
+		tags = append(tags, id, 0, "1.1", "patch", "sha256:1", "", image)
+		var present presentFindings
+		if err := tx.Raw("SELECT id FROM images WHERE image_id = ?", wanted.Key.ImageID).Scan(&present.image).Error; err != nil {
+			return err
+		}
+		if err := present.read(tx.DB, current); err != nil {
+			return err
+		}
+		var found []store.TagFinding
+		for i, f := range present.findings {
+			if i%2 == 0 {
+				found = append(found, store.TagFinding{VulnerabilityID: f.Vulnerability.ID, Package: f.Package.Name, Severity: f.Vulnerability.Severity, Risk: f.Vulnerability.Risk})
+			}
+		}
+		content, err := encodeTagFindings(append(found, store.TagFinding{VulnerabilityID: "CVE-1", Package: "new", Severity: model.SeverityLow}))
+		if err != nil {
+			return err
+		}
+		images = append(images, image, "scope", "team", wanted.Repository, wanted.Key.Platform.String(), image, "syft", "", "", 0, 1, current, "build", content, "")
+	}
+	for _, rows := range []struct {
+		table   string
+		columns []string
+		values  []any
+	}{
+		{"tag_lookups", tagLookupInsert, lookups},
+		{"tag_lookup_places", []string{"lookup", "namespace"}, places},
+		{"newer_tags", []string{"lookup", "position", "tag", "kind", "digest", "problem", "image"}, tags},
+		{"tag_images", []string{
+			"id", "scope", "scanned_in", "repository", "platform", "digest", "cataloger", "media_type", "sbom_sha256", "sbom_size", "saved_at", "result_set", "build", "findings", "problem",
+		}, images},
+	} {
+		if err := tx.Insert(rows.table, rows.columns, rows.values, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
