@@ -99,7 +99,7 @@ func (s *Server) toFixItem(fix *store.Fix) api.FixItem {
 	}
 	if tag := fix.NewerTag; tag != nil {
 		item.NewerTag = &api.FixItemTag{
-			From: tag.Repository + ":" + tag.From, To: tag.Repository + ":" + tag.Tag, Kind: api.FixItemTagKind(tag.Kind), Digest: optional(tag.Digest),
+			Lookup: tag.Lookup, From: tag.Repository + ":" + tag.From, To: tag.Repository + ":" + tag.Tag, Kind: api.FixItemTagKind(tag.Kind), Digest: optional(tag.Digest),
 			Opened: toSeverityCounts(tag.Opened), OpenedFindings: toRolloutFindings(tag.OpenedFindings),
 		}
 	}

@@ -62,6 +62,8 @@ type Fix struct {
 // FixTag is a newer tag that is recommended for an image: it opens no finding that is High, Critical or known to be exploited, and closes more than it opens.
 // Which one that is does not depend on decisions. Of a lookup without a tag that closes more than it opens of what counts, there is no fix.
 type FixTag struct {
+	// Lookup is the ID of the lookup. Each scope has its own, so that two fixes can say the same.
+	Lookup string
 	// Repository and From are what containers name the image, in the namespaces that see the lookup; the workloads of the fix are in these.
 	Repository, From string
 	// Tag, Kind and Digest are those of the NewerTag.

@@ -1,3 +1,4 @@
+import { makeFixes } from "../mock/fixes.ts";
 import { expect, expectFits, test } from "./fixtures.ts";
 
 test("actions come with the highest risk first, explain themselves and lead to their images", async ({
@@ -7,8 +8,8 @@ test("actions come with the highest risk first, explain themselves and lead to t
   const operator = await open();
   await page.getByRole("navigation").getByRole("link", { name: "Fix first" }).click();
   await expect(page).toHaveTitle(/^Fix first/);
-  const scanned = operator.images.filter(({ state }) => state === "Scanned").length;
-  await expect(page.getByText(`${2 * scanned} actions`)).toBeVisible();
+  const total = makeFixes(operator.images, operator.sums).length;
+  await expect(page.getByText(`${total} actions`)).toBeVisible();
   const row = page.getByRole("row").nth(1);
   await expect(row).toContainText(/Update .* from .* to /);
   await row.getByRole("button", { name: /^Details of Update/ }).click();
@@ -33,8 +34,29 @@ test("actions come with the highest risk first, explain themselves and lead to t
   await page.getByRole("main").getByRole("link", { name: "Fixes" }).click();
   await expect(page.getByText("2 actions")).toBeVisible();
   await page.getByRole("button", { name: "Show actions for all images" }).click();
-  await expect(page.getByText(`${2 * scanned} actions`)).toBeVisible();
+  await expect(page.getByText(`${total} actions`)).toBeVisible();
 });
+
+for (const width of [360, 1440]) {
+  test(`a newer tag is an action, ${width} px`, async ({ page, open }) => {
+    await page.setViewportSize({ width, height: 900 });
+    await open({}, "/fixes?action=newerTag");
+    const toggle = page.getByRole("button", {
+      name: "Details of Move from the tag 1.27.1-alpine to 1.27.5-alpine",
+    });
+    await toggle.first().click();
+    await expect(page.getByText("registry.example.com/shop/web:1.27.1-alpine →")).toBeVisible();
+    await expect(
+      page.getByText("Updates and a rebuild of the image can close the same findings"),
+    ).toBeVisible();
+    await expect(page.getByRole("definition").first()).toContainText("1 medium");
+    await expect(page.getByText("Computing the preview")).toBeHidden();
+    await expect(page.getByRole("link", { name: "CVE-2026-0002" })).toBeVisible();
+    await expectFits(page);
+    await page.getByRole("link", { name: "All newer tags of the image" }).click();
+    await expect(page.getByRole("tab", { name: "Newer tags", selected: true })).toBeVisible();
+  });
+}
 
 test("filters that nothing matches and errors are explained", async ({ page, open }) => {
   await open({}, "/fixes?namespace=nothing");

@@ -18,6 +18,30 @@ const packageOf = (index: number, risk: number, fix: boolean): FixItemPackage =>
   };
 };
 
+type Where = Pick<FixItem, "imageId" | "platform" | "workloads" | "workloadCount">;
+
+const newerTagOf = (where: Where, index: number, risk: number, pkg: FixItemPackage): FixItem => ({
+  ...where,
+  action: "newerTag",
+  summary: "Move from the tag 1.27.1-alpine to 1.27.5-alpine",
+  counts: { ...noCounts(), critical: 1, high: 3, medium: 9, kev: 0 },
+  overdue: 0,
+  risk: 0.9 * risk,
+  packages: [pkg],
+  packageCount: 5,
+  newerTag: {
+    lookup: `lookup-${index}`,
+    from: "registry.example.com/shop/web:1.27.1-alpine",
+    to: "registry.example.com/shop/web:1.27.5-alpine",
+    kind: "patch",
+    digest: `sha256:${"7".repeat(64)}`,
+    opened: { ...noCounts(), medium: 1 },
+    openedFindings: [
+      { vulnerabilityId: "CVE-2026-0002", package: "curl", severity: "Medium", kev: false, fixable: true },
+    ],
+  },
+});
+
 /** What can be done about images, the highest risk first. */
 export function makeFixes(images: Image[], sums: Sums): FixItem[] {
   const items = images
@@ -53,6 +77,7 @@ export function makeFixes(images: Image[], sums: Sums): FixItem[] {
           packages: [other],
           packageCount: 12,
         },
+        ...(index % 3 === 1 ? [newerTagOf(where, index, risk, other)] : []),
       ];
     });
   return items.sort((a, b) => Number(a.action === "wait") - Number(b.action === "wait") || b.risk - a.risk);
@@ -60,7 +85,7 @@ export function makeFixes(images: Image[], sums: Sums): FixItem[] {
 
 export function hostileFixes(): FixItem[] {
   return hostileTexts.map((text, index) => ({
-    action: (["update", "rebuild", "wait"] as const)[index % 3] ?? "update",
+    action: (["update", "rebuild", "newerTag", "wait"] as const)[index % 4] ?? "update",
     summary: text,
     imageId: text,
     platform: text,
@@ -81,6 +106,19 @@ export function hostileFixes(): FixItem[] {
     packageCount: 1e9,
     workloads: [{ namespace: text, kind: text, name: text, owner: text }],
     workloadCount: 1e9,
+    ...(index % 4 === 2 && {
+      newerTag: {
+        lookup: String(index),
+        from: text,
+        to: text,
+        kind: "patch" as const,
+        digest: text,
+        opened: { ...noCounts(), high: 1e9 },
+        openedFindings: [
+          { vulnerabilityId: text, package: text, severity: "High" as const, kev: true, fixable: true },
+        ],
+      },
+    }),
   }));
 }
 

@@ -2414,6 +2414,9 @@ type FixItemTag struct {
 	From string         `json:"from"`
 	Kind FixItemTagKind `json:"kind"`
 
+	// Lookup Identifies the lookup of newer tags. Scanners that cover the same container have one each, and the list has one item for each.
+	Lookup string `json:"lookup"`
+
 	// Opened The findings that only the newer tag has.
 	Opened SeverityCounts `json:"opened"`
 

@@ -42,12 +42,31 @@ func (r *fixReader) tags() *gorm.DB {
 		places := r.tx.Table("tag_lookup_places AS p").Select("1").Where("p.lookup = x.lookup")
 		return rows.Where("EXISTS (?)", within(places, "p.namespace", r.chosen.in))
 	}
-	return rows.Where("EXISTS (?)", r.tagUses().Where("p.lookup = x.lookup AND u.image_pk = x.image_pk").Select("1"))
+	used := r.tx.Table("image_uses AS u").Joins("CROSS JOIN tag_lookup_places p").Select("1")
+	return rows.Where("EXISTS (?)", uses(used.Where(usedThere), r.chosen))
 }
 
-// tagUses selects the uses u that the query chooses, in the namespaces of lookups p.
-func (r *fixReader) tagUses() *gorm.DB {
-	return uses(r.tx.Table("image_uses AS u").Joins("JOIN tag_lookup_places p ON p.namespace = u.namespace"), r.chosen)
+// usedThere is the condition that the image of row x is used in a namespace p that sees the lookup. An image has few uses, and a namespace many.
+const usedThere = "u.image_pk = x.image_pk AND p.lookup = x.lookup AND p.namespace = u.namespace"
+
+// tagWorkloads reads which workloads run the images of rows of tag_fixes where the lookups are visible.
+func (r *fixReader) tagWorkloads(ids []int64) (map[int64]running, error) {
+	var rows []struct {
+		ID       int64
+		Workload store.Workload `gorm:"embedded"`
+		Total    int
+	}
+	used := r.tx.Table("tag_fixes AS x").Joins("CROSS JOIN image_uses u").Joins("CROSS JOIN tag_lookup_places p").Where("x.id IN ? AND "+usedThere, ids)
+	distinct := uses(used, r.chosen).Distinct("x.id, u.namespace, u.kind, u.name")
+	numbered := r.tx.Table("(?) AS d", distinct).Select("d.*, COUNT(*) OVER (PARTITION BY d.id) AS total, " +
+		"ROW_NUMBER() OVER (PARTITION BY d.id ORDER BY d.namespace, d.kind, d.name) AS place")
+	err := r.tx.Table("(?) AS r", numbered).Select("r.id, r.namespace, r.kind, r.name, r.total").
+		Where("r.place <= ?", store.MaxReach).Order("r.id, r.place").Scan(&rows).Error
+	workloads := make(map[int64]running, len(ids))
+	for _, row := range rows {
+		workloads[row.ID] = running{append(workloads[row.ID].first, row.Workload), row.Total}
+	}
+	return workloads, err
 }
 
 // tagEntries reads the entries of newer tags, in no order.
@@ -162,12 +181,16 @@ func (r *fixReader) tagDetails(entries []fixEntry) (map[fixPlace]*tagDetail, err
 	details := map[fixPlace]*tagDetail{}
 	err := inParts(rowsOfTags(entries), func(part []int64) error {
 		var rows []struct {
-			ID, ImagePk                         int64
+			ID, ImagePk                 int64
 			Lookup, Opened, Repository, FromTag string
-			Tag, Kind, Digest                   string
+			Tag, Kind, Digest           string
 		}
 		err := r.tx.Raw(`SELECT x.id, x.image_pk, x.lookup, x.opened, l.repository, l.tag AS from_tag, n.tag, n.kind, n.digest FROM tag_fixes x
 			JOIN tag_lookups l ON l.id = x.lookup JOIN newer_tags n ON n.lookup = x.lookup AND n.position = x.position WHERE x.id IN ?`, part).Scan(&rows).Error
+		if err != nil {
+			return err
+		}
+		workloads, err := r.tagWorkloads(part)
 		if err != nil {
 			return err
 		}
@@ -177,14 +200,10 @@ func (r *fixReader) tagDetails(entries []fixEntry) (map[fixPlace]*tagDetail, err
 			if err := fromJSON(row.Opened, &opened); err != nil {
 				return fmt.Errorf("what a newer tag opens in the database: %w", err)
 			}
-			found, err := firstWorkloads(r.tx, r.tagUses().Where("p.lookup = ?", row.Lookup), []int64{row.ImagePk})
-			if err != nil {
-				return err
-			}
 			details[fixPlace{row.ImagePk, fixTag, row.ID}] = &tagDetail{store.FixTag{
-				Repository: row.Repository, From: row.FromTag, Tag: row.Tag, Kind: row.Kind, Digest: row.Digest,
+				Lookup: row.Lookup, Repository: row.Repository, From: row.FromTag, Tag: row.Tag, Kind: row.Kind, Digest: row.Digest,
 				Opened: opened.Counts, OpenedFindings: opened.Worst,
-			}, found[row.ImagePk]}
+			}, workloads[row.ID]}
 		}
 		return nil
 	})

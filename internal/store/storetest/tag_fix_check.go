@@ -100,7 +100,7 @@ func (m *tagFixModel) expected(in store.Namespaces, query store.FixQuery) []tagA
 		for i := range fix.Packages {
 			fix.Packages[i].Versions, fix.Packages[i].Vulnerabilities = nil, nil
 		}
-		fix.NewerTag = &store.FixTag{Repository: l.Repository, From: l.Tag, Tag: tag, Kind: "patch", Digest: "sha256:" + tag}
+		fix.NewerTag = &store.FixTag{Lookup: id, Repository: l.Repository, From: l.Tag, Tag: tag, Kind: "patch", Digest: "sha256:" + tag}
 		risk := 0.0
 		for i, f := range opened {
 			risk += f.Risk

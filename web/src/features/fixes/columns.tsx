@@ -1,4 +1,4 @@
-import { Hourglass, PackageCheck, RefreshCw } from "lucide-react";
+import { Hourglass, PackageCheck, RefreshCw, Tags } from "lucide-react";
 import { Link } from "react-router";
 import { KevMark, SeverityCounts } from "@/components/severity";
 import { RowToggle } from "@/components/ui/open-rows";
@@ -11,21 +11,22 @@ import { imagePath, parseImageId } from "@/lib/image-id";
 import { vulnerabilityPath, workloadName } from "@/lib/paths";
 import { totalFindings } from "@/lib/severity";
 import { visible } from "@/lib/text";
-import { RecommendedTag } from "./newer-tag";
+import { NewerTagOfFix, RecommendedTag } from "./newer-tag";
 import { Preview } from "./preview";
 
 export const grid = "grid-cols-[1.5rem_minmax(15rem,1.6fr)_5rem_22rem_5rem_minmax(9rem,1fr)]";
 
-/** An update is told apart from others of the same image by its package. */
-export const fixKey = ({ action, imageId, platform, packages }: FixItem) =>
+/** An update is told apart from others of the same image by its package, and a newer tag by its lookup. */
+export const fixKey = ({ action, imageId, platform, packages, newerTag }: FixItem) =>
   JSON.stringify([
     action,
     imageId,
     platform,
     action === "update" && packages.map((pkg) => [pkg.type, pkg.name, pkg.version, pkg.purl]),
+    newerTag?.lookup,
   ]);
 
-const icons = { update: PackageCheck, rebuild: RefreshCw, wait: Hourglass };
+const icons = { update: PackageCheck, rebuild: RefreshCw, newerTag: Tags, wait: Hourglass };
 
 const number = "tabular text-right text-[13px] [[role=columnheader]&]:text-xs";
 
@@ -117,6 +118,8 @@ const explanations = {
   update: "The version is the lowest one that closes all findings of the package that have a fix.",
   rebuild:
     "These packages come from the distribution of the image, which has fixed versions. A build that installs updates gets them.",
+  newerTag:
+    "The newer tag does not have these findings. Updates and a rebuild of the image can close the same findings: do one of these.",
   wait: "There is no fixed version of these packages yet. Remove what you do not need, or decide about the findings.",
 };
 
@@ -144,7 +147,11 @@ export function FixDetail({ row }: { row: FixItem }) {
         </p>
       </Part>
       <div className="min-w-0 space-y-4">
-        {row.action !== "wait" && <Preview row={row} />}
+        {row.newerTag ? (
+          <NewerTagOfFix row={row} tag={row.newerTag} />
+        ) : (
+          row.action !== "wait" && <Preview row={row} />
+        )}
         <Part title={`Workloads (${formatNumber(row.workloadCount)})`}>
           <ul className="leading-7">
             {row.workloads.map((workload, index) => (
@@ -161,7 +168,7 @@ export function FixDetail({ row }: { row: FixItem }) {
             )}
           </ul>
         </Part>
-        <RecommendedTag row={row} />
+        {!row.newerTag && <RecommendedTag row={row} />}
       </div>
     </div>
   );

@@ -6,6 +6,7 @@ export const actionOptions: Option<FixAction | "all">[] = [
   { value: "all", label: "Any" },
   { value: FixAction.update, label: "Update a package" },
   { value: FixAction.rebuild, label: "Rebuild an image" },
+  { value: FixAction.newerTag, label: "Move to a newer tag" },
   { value: FixAction.wait, label: "No fix yet" },
 ];
 

@@ -2,7 +2,7 @@ import { Link } from "react-router";
 import { FindingChange } from "@/components/finding-change";
 import { Part } from "@/components/vulnerability-facts";
 import { useGetNewerTags } from "@/gen/images/images";
-import type { FixItem } from "@/gen/model";
+import type { FixItem, FixItemTag } from "@/gen/model";
 import { newerTagsPath } from "@/lib/image-id";
 import { visible } from "@/lib/text";
 
@@ -27,6 +27,33 @@ export function RecommendedTag({ row: { imageId, platform } }: { row: FixItem })
         <FindingChange name="Closes" counts={found.closed} />
         <FindingChange name="Opens" counts={found.opened} findings={found.openedFindings} />
       </dl>
+    </Part>
+  );
+}
+
+/** What the newer tag of an action is, and what it opens. */
+export function NewerTagOfFix({ row: { imageId, platform }, tag }: { row: FixItem; tag: FixItemTag }) {
+  return (
+    <Part title="Newer tag">
+      <p className="untrusted font-mono text-xs leading-5 [overflow-wrap:anywhere]">
+        {visible(tag.from)} → {visible(tag.to)}
+      </p>
+      {tag.digest && (
+        <p className="untrusted truncate font-mono text-xs text-muted" title={visible(tag.digest)}>
+          {visible(tag.digest)}
+        </p>
+      )}
+      <dl className="grid grid-cols-[auto_minmax(0,1fr)] items-center gap-x-4 gap-y-1.5">
+        <FindingChange name="Opens" counts={tag.opened} findings={tag.openedFindings} />
+      </dl>
+      <p>
+        <Link
+          to={newerTagsPath(imageId, platform)}
+          className="text-accent underline-offset-2 hover:underline"
+        >
+          All newer tags of the image
+        </Link>
+      </p>
     </Part>
   );
 }

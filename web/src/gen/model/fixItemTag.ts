@@ -11,6 +11,8 @@ import type { SeverityCounts } from "./severityCounts.ts";
  * exploited, the one that removes the most risk. It is listed if it closes more than it opens of the findings that count.
  */
 export interface FixItemTag {
+  /** Identifies the lookup of newer tags. Scanners that cover the same container have one each, and the list has one item for each. */
+  lookup: string;
   /** What containers name the image, such as `registry.example.com/shop/web:1.0.0`. */
   from: string;
   /** The same with the newer tag. */
