@@ -11,20 +11,20 @@ import (
 
 // tagRow is a row of tag_fixes with the image.
 type tagRow struct {
-	ID, ImagePk                int64
+	Sums                       tagSums `gorm:"embedded"`
+	ImagePk                    int64
 	Lookup, ImageID, Platform  string
 	OpenedRisk, OpenedFindings int64
-	RiskMicros, Kev, Findings  int64
 }
 
 // pays reports whether the newer tag closes more than it opens, by risk, or by number if the risk stays the same.
 func (r *tagRow) pays() bool {
-	return r.RiskMicros > r.OpenedRisk || r.RiskMicros == r.OpenedRisk && r.Findings > r.OpenedFindings
+	return r.Sums.RiskMicros > r.OpenedRisk || r.Sums.RiskMicros == r.OpenedRisk && r.Sums.Findings > r.OpenedFindings
 }
 
 func (r *tagRow) entry() fixEntry {
 	return fixEntry{ImageID: r.ImageID, Platform: r.Platform, Fix: imageFix{
-		ImagePk: r.ImagePk, Action: fixTag, PackagePk: r.ID, Fingerprint: r.Lookup, RiskMicros: r.RiskMicros, Kev: r.Kev, Findings: r.Findings,
+		ImagePk: r.ImagePk, Action: fixTag, PackagePk: r.Sums.ID, Fingerprint: r.Lookup, RiskMicros: r.Sums.RiskMicros, Kev: r.Sums.Kev, Findings: r.Sums.Findings,
 	}}
 }
 
@@ -86,9 +86,7 @@ func (r *fixReader) tagEntries() ([]fixEntry, error) {
 		rows = slices.DeleteFunc(rows, func(row tagRow) bool { return live[row.ImagePk] })
 	}
 	err := inParts(r.live, func(part []int64) error {
-		var counted []tagRow
-		err := tagClosed(r.tags().Where("x.image_pk IN ?", part)).Where(r.view.open(), r.current, r.current).Group(tagRowColumns).
-			Select(tagRowColumns + ", SUM(v.risk_micros) AS risk_micros, SUM(v.kev) AS kev, COUNT(*) AS findings").Scan(&counted).Error
+		counted, err := r.countLiveTags(part)
 		rows = append(rows, counted...)
 		return err
 	})
@@ -97,7 +95,7 @@ func (r *fixReader) tagEntries() ([]fixEntry, error) {
 	}
 	var entries []fixEntry
 	for i := range rows {
-		if row := &rows[i]; row.pays() && r.keeps(fixTag, row.Kev) {
+		if row := &rows[i]; row.pays() && r.keeps(fixTag, row.Sums.Kev) {
 			entries = append(entries, row.entry())
 		}
 	}
@@ -113,6 +111,24 @@ func (r *fixReader) tagEntries() ([]fixEntry, error) {
 		entries[i].Overdue = overdue[entries[i].place()]
 	}
 	return slices.DeleteFunc(entries, func(e fixEntry) bool { return e.Overdue == 0 }), err
+}
+
+// countLiveTags reads the rows of newer tags of live images, with what they close for who asks.
+func (r *fixReader) countLiveTags(images []int64) ([]tagRow, error) {
+	var rows []tagRow
+	if err := r.tags().Where("x.image_pk IN ?", images).Select(tagRowColumns).Order("x.id").Scan(&rows).Error; err != nil {
+		return nil, err
+	}
+	ids, places := make([]int64, len(rows)), make(map[int64]int, len(rows))
+	for i := range rows {
+		ids[i], places[rows[i].Sums.ID] = rows[i].Sums.ID, i
+	}
+	err := eachClosed(r.tx, r.s.db.Dialect(), r.view, r.current, ids, func(fix int64, closed map[int64]*tagClosed) {
+		for _, one := range closed {
+			rows[places[fix]].Sums.add(one)
+		}
+	})
+	return rows, err
 }
 
 // rowsOfTags are the rows of tag_fixes of those entries that are newer tags, in order.
@@ -152,22 +168,43 @@ func (r *fixReader) tagsClosing(entries []fixEntry) (map[int64]map[int64][]int64
 
 // tagPairs adds the packages with findings that newer tags close.
 func (r *fixReader) tagPairs(entries []fixEntry, pairs map[fixPlace][]fixPair) error {
-	return inParts(rowsOfTags(entries), func(part []int64) error {
-		var found []struct {
-			ID   int64
-			Pair fixPair `gorm:"embedded"`
+	places := map[int64]fixPlace{}
+	for i := range entries {
+		if fix := &entries[i].Fix; fix.Action == fixTag {
+			places[fix.PackagePk] = entries[i].place()
 		}
-		err := tagClosed(r.tx.Table("tag_fixes AS x")).Joins("JOIN packages p ON p.id = ip.package_pk").Where("x.id IN ?", part).
-			Where(r.view.open(), r.current, r.current).Group("x.id, x.image_pk, ip.package_pk, p.fingerprint").
-			Select("x.id, x.image_pk, ip.package_pk, p.fingerprint, " + pairColumns).Scan(&found).Error
-		for i := range found {
-			row := &found[i]
-			row.Pair.Action = fixTag
-			place := fixPlace{row.Pair.ImagePk, fixTag, row.ID}
-			pairs[place] = append(pairs[place], row.Pair)
+	}
+	var packages []int64
+	err := eachClosed(r.tx, r.s.db.Dialect(), r.view, r.current, rowsOfTags(entries), func(fix int64, closed map[int64]*tagClosed) {
+		place := places[fix]
+		for id, one := range closed {
+			pair := fixPair{ImagePk: place.image, Action: fixTag, PackagePk: id, RiskMicros: one.risk}
+			pair.Counts.add(one.counts)
+			pairs[place] = append(pairs[place], pair)
+			packages = append(packages, id)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	fingerprints := map[int64]string{}
+	err = inParts(distinctIDs(packages), func(part []int64) error {
+		var rows []struct {
+			ID          int64
+			Fingerprint string
+		}
+		err := r.tx.Raw("SELECT id, fingerprint FROM packages WHERE id IN ?", part).Scan(&rows).Error
+		for _, row := range rows {
+			fingerprints[row.ID] = row.Fingerprint
 		}
 		return err
 	})
+	for _, place := range places {
+		for i := range pairs[place] {
+			pairs[place][i].Fingerprint = fingerprints[pairs[place][i].PackagePk]
+		}
+	}
+	return err
 }
 
 // tagDetail is what is said of a newer tag only.
@@ -181,9 +218,9 @@ func (r *fixReader) tagDetails(entries []fixEntry) (map[fixPlace]*tagDetail, err
 	details := map[fixPlace]*tagDetail{}
 	err := inParts(rowsOfTags(entries), func(part []int64) error {
 		var rows []struct {
-			ID, ImagePk                 int64
+			ID, ImagePk                         int64
 			Lookup, Opened, Repository, FromTag string
-			Tag, Kind, Digest           string
+			Tag, Kind, Digest                   string
 		}
 		err := r.tx.Raw(`SELECT x.id, x.image_pk, x.lookup, x.opened, l.repository, l.tag AS from_tag, n.tag, n.kind, n.digest FROM tag_fixes x
 			JOIN tag_lookups l ON l.id = x.lookup JOIN newer_tags n ON n.lookup = x.lookup AND n.position = x.position WHERE x.id IN ?`, part).Scan(&rows).Error

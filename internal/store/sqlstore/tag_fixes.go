@@ -387,26 +387,26 @@ func (s *Store) refreshAllTagFixes(ctx context.Context) error {
 // tagSums are the sums of a row of tag_fixes.
 type tagSums struct{ ID, RiskMicros, Kev, Findings int64 }
 
-// tagClosed selects the findings f that rows x of tag_fixes close, with their packages ip in the images.
-func tagClosed(tx *gorm.DB) *gorm.DB {
-	return tx.Joins("CROSS JOIN tag_closings c").Joins("CROSS JOIN image_packages ip").Joins("CROSS JOIN findings f").Joins("CROSS JOIN vulnerabilities v").
-		Where("c.fix_pk = x.id AND ip.image_pk = x.image_pk AND ip.package_pk = c.package_pk AND ip.excluded = 0 AND f.id = c.finding_id AND v.id = f.vulnerability_pk")
+func (s *tagSums) add(closed *tagClosed) {
+	s.RiskMicros, s.Kev, s.Findings = s.RiskMicros+closed.risk, s.Kev+closed.kev, s.Findings+closed.findings
 }
 
 // countTagFixes makes the sums of rows what they should be.
 func (t *txn) countTagFixes(ids []int64, current int64) error {
-	var before, counted []tagSums
+	var before []tagSums
 	if err := t.Raw("SELECT id, risk_micros, kev, findings FROM tag_fixes WHERE id IN ? ORDER BY id", ids).Scan(&before).Error; err != nil {
 		return err
 	}
-	err := tagClosed(t.Table("tag_fixes AS x")).Where("x.id IN ?", ids).Where(open, current, current).Group("x.id").
-		Select("x.id, SUM(v.risk_micros) AS risk_micros, SUM(v.kev) AS kev, COUNT(*) AS findings").Scan(&counted).Error
+	after := make(map[int64]tagSums, len(before))
+	err := eachClosed(t.DB, t.Dialect, seen{in: store.AllNamespaces()}, current, ids, func(fix int64, closed map[int64]*tagClosed) {
+		sums := after[fix]
+		for _, one := range closed {
+			sums.add(one)
+		}
+		after[fix] = sums
+	})
 	if err != nil {
 		return err
-	}
-	after := make(map[int64]tagSums, len(counted))
-	for _, sums := range counted {
-		after[sums.ID] = sums
 	}
 	for _, was := range before {
 		is := after[was.ID]
