@@ -97,10 +97,8 @@ func fillNewerTags(ctx context.Context, s *Store, tx *txn) error {
 	}{
 		{"tag_lookups", tagLookupInsert, lookups},
 		{"tag_lookup_places", []string{"lookup", "namespace"}, places},
-		{"newer_tags", []string{"lookup", "position", "tag", "kind", "digest", "problem", "image"}, tags},
-		{"tag_images", []string{
-			"id", "scope", "scanned_in", "repository", "platform", "digest", "cataloger", "media_type", "sbom_sha256", "sbom_size", "saved_at", "result_set", "build", "findings", "problem",
-		}, images},
+		{"newer_tags", newerTagColumns, tags},
+		{"tag_images", tagImageColumns, images},
 	} {
 		if err := tx.Insert(rows.table, rows.columns, rows.values, ""); err != nil {
 			return err

@@ -128,3 +128,58 @@ func (f *storedTagFix) compare(found []foundThere, has []store.TagFinding) (scor
 	}
 	return score, allowed && (score[0] > 0 || score[0] == 0 && score[1] > 0)
 }
+
+// TestRefreshTagFixes expects that newer tags are compared which another version left behind: without a comparison, and with one that is wrong.
+func TestRefreshTagFixes(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, config Config) {
+		s := withFixes(t, config)
+		lookups, err := s.WantTagLookups(t.Context(), "scope", []store.WantedTags{
+			{Key: fixKey(0), Repository: "registry.example/app", Tag: "1.0", Namespaces: []string{"one"}},
+			{Key: fixKey(2), Repository: "registry.example/app", Tag: "1.0", Namespaces: []string{"one"}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := encodeTagFindings([]store.TagFinding{{VulnerabilityID: "CVE-1", Package: "package-0"}, {VulnerabilityID: "CVE-9", Package: "new", Severity: model.SeverityLow, Risk: 0.25}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = s.write(t.Context(), "fill", func(tx *txn) error {
+			current, err := currentNumber(tx.DB)
+			if err != nil {
+				return err
+			}
+			image := []any{"image", "scope", "team", "registry.example/app", "linux/amd64", "sha256:1", "syft", "", "", 0, 1, current, "1", content, ""}
+			if err := tx.Insert("tag_images", tagImageColumns, image, ""); err != nil {
+				return err
+			}
+			return tx.Insert("newer_tags", newerTagColumns, []any{
+				lookups[0].ID, 0, "1.1", "patch", "sha256:1", "", "image", lookups[1].ID, 0, "1.1", "patch", "sha256:1", "", "image",
+			}, "")
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, statements := range [][]string{
+			nil,
+			{"UPDATE tag_fixes SET findings = findings + 1, opened_risk = 0", "DELETE FROM tag_closings WHERE finding_id IN (SELECT f.id FROM findings f WHERE f.fixable = 1)"},
+			{"UPDATE tag_fixes SET result_set = result_set + 1"},
+		} {
+			leaveBehind(t, s, statements...)
+			if err := s.RefreshFixes(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			checkTagFixes(t, s)
+			if rows := texts(t, s, "SELECT lookup FROM tag_fixes WHERE findings > 0 AND findings < (SELECT COUNT(*) FROM tag_closings c WHERE c.fix_pk = tag_fixes.id)"); len(rows) != 2 {
+				t.Errorf("%d newer tags close findings of which some are suppressed, want 2", len(rows))
+			}
+		}
+		leaveBehind(t, s, "DELETE FROM newer_tags")
+		if err := s.RefreshFixes(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if rows := texts(t, s, "SELECT id FROM tag_fixes"); len(rows) > 0 {
+			t.Errorf("%d rows without a newer tag", len(rows))
+		}
+	})
+}

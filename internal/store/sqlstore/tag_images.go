@@ -16,6 +16,13 @@ import (
 // maxTagFindingsBytes bounds the findings of the image of a newer tag as JSON.
 const maxTagFindingsBytes = 16 << 20
 
+var (
+	newerTagColumns = []string{"lookup", "position", "tag", "kind", "digest", "problem", "image"}
+	tagImageColumns = []string{
+		"id", "scope", "scanned_in", "repository", "platform", "digest", "cataloger", "media_type", "sbom_sha256", "sbom_size", "saved_at", "result_set", "build", "findings", "problem",
+	}
+)
+
 // tagImageOf says which image of a newer tag a Job cataloged: those of Jobs in other namespaces are others, so that no namespace decides for another one.
 type tagImageOf struct{ scope, scannedIn, repository, platform string }
 
@@ -72,7 +79,7 @@ func (s *Store) SaveTagLookup(ctx context.Context, job string, result store.TagR
 			}
 			values = append(values, from.Lookup, i, tag.Tag, tag.Kind, tag.Digest, sqldb.Truncate(tag.Problem, store.MaxTagText), image)
 		}
-		if err := tx.Insert("newer_tags", []string{"lookup", "position", "tag", "kind", "digest", "problem", "image"}, values, ""); err != nil {
+		if err := tx.Insert("newer_tags", newerTagColumns, values, ""); err != nil {
 			return err
 		}
 		tx.changed = true
@@ -116,9 +123,7 @@ func saveTagImage(tx *txn, of *tagImageOf, tag *store.TagOfResult) error {
 	if err := tx.noteTagsOf(id); err != nil { // It is not matched any more.
 		return err
 	}
-	err := tx.Insert("tag_images", []string{
-		"id", "scope", "scanned_in", "repository", "platform", "digest", "cataloger", "media_type", "sbom_sha256", "sbom_size", "saved_at", "result_set", "build", "findings", "problem",
-	}, []any{
+	err := tx.Insert("tag_images", tagImageColumns, []any{
 		id, of.scope, of.scannedIn, of.repository, of.platform, tag.Digest, sqldb.Truncate(tag.Cataloger, maxIdentifier), tag.SBOM.MediaType, tag.SBOM.SHA256, tag.SBOM.Size, tx.now, 0, "", []byte{}, "",
 	}, "")
 	if err != nil {

@@ -321,7 +321,9 @@ func (m *tagFixModel) matchTags() string {
 func (m *tagFixModel) randomTagFindings() []store.TagFinding {
 	var found []store.TagFinding
 	for _, f := range m.findingsOf(store.AllNamespaces(), m.keys[m.random.IntN(len(m.keys))]) {
-		known := func(one store.TagFinding) bool { return one.VulnerabilityID == f.Vulnerability.ID && one.Package == f.Package.Name }
+		known := func(one store.TagFinding) bool {
+			return one.VulnerabilityID == f.Vulnerability.ID && one.Package == f.Package.Name
+		}
 		if m.random.IntN(3) == 0 && !slices.ContainsFunc(found, known) {
 			v := &f.Vulnerability
 			found = append(found, store.TagFinding{VulnerabilityID: v.ID, Package: f.Package.Name, Severity: v.Severity, Risk: v.Risk, KEV: len(v.KEV) > 0})
