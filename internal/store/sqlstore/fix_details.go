@@ -273,14 +273,20 @@ type fixedIn struct {
 	FixVersions, VulnerabilityID, Own string
 }
 
+// hasVersions reports whether packages of an action are named with fixed versions.
+func hasVersions(action int64) bool { return action == fixUpdate || action == fixRebuild }
+
 // name adds to fixes the packages that they name.
 func (r *fixReader) name(entries []fixEntry, all []store.Fix, named map[fixPlace][]fixPair) error {
-	var packages, images, updated []int64
+	var packages, images, updated, fixed, fixing []int64
 	for place, pairs := range named {
 		for i := range pairs {
 			packages = append(packages, pairs[i].PackagePk)
 			if place.action == fixUpdate {
 				updated = append(updated, pairs[i].PackagePk)
+			}
+			if hasVersions(place.action) {
+				fixed, fixing = append(fixed, pairs[i].PackagePk), append(fixing, place.image)
 			}
 		}
 		images = append(images, place.image)
@@ -310,11 +316,11 @@ func (r *fixReader) name(entries []fixEntry, all []store.Fix, named map[fixPlace
 	if err != nil {
 		return err
 	}
-	versions, err := r.versions(images, packages)
+	versions, err := r.versions(distinctIDs(fixing), distinctIDs(fixed))
 	if err != nil {
 		return err
 	}
-	vulnerabilities, err := r.worst(images, updated)
+	vulnerabilities, err := r.worst(distinctIDs(fixing), updated)
 	if err != nil {
 		return err
 	}
@@ -328,7 +334,7 @@ func (r *fixReader) name(entries []fixEntry, all []store.Fix, named map[fixPlace
 				return err
 			}
 			one := store.FixPackage{Package: p.Package, Counts: pair.Counts.counts(), Risk: float64(pair.RiskMicros) / 1e6}
-			if e.Action == fixUpdate || e.Action == fixRebuild {
+			if hasVersions(e.Action) {
 				one.Versions = versions[key]
 			}
 			if e.Action == fixUpdate {

@@ -19,7 +19,7 @@ func BenchmarkNewerTags(b *testing.B) {
 		b.Helper()
 		l := &lists{b, s, &times}
 		b.Run("without", func(b *testing.B) { (&lists{b, s, &times}).fixes() })
-		if err := s.write(b.Context(), "fill", func(tx *txn) error { return fillNewerTags(b.Context(), s, tx) }); err != nil {
+		if err := s.write(b.Context(), "fill", fillNewerTags); err != nil {
 			b.Fatal(err)
 		}
 		for _, step := range []struct {
@@ -57,7 +57,7 @@ func BenchmarkNewerTags(b *testing.B) {
 }
 
 // fillNewerTags gives the first images a lookup with a newer tag that is matched.
-func fillNewerTags(ctx context.Context, s *Store, tx *txn) error {
+func fillNewerTags(tx *txn) error {
 	current, err := currentNumber(tx.DB)
 	if err != nil {
 		return err

@@ -30,20 +30,35 @@ func (r *tagRow) entry() fixEntry {
 
 const tagRowColumns = "x.id, x.image_pk, x.lookup, i.image_id, i.platform, x.opened_risk, x.opened_findings"
 
-// tags selects the rows x of tag_fixes that the query chooses, with their images i: those of lookups that are visible where something runs the image. There
-// are at most store.MaxTagLookups for each scope.
+// tags selects the rows x of tag_fixes, with their images i. There are at most store.MaxTagLookups for each scope.
 func (r *fixReader) tags() *gorm.DB {
 	rows := r.tx.Table("tag_fixes AS x").Joins("JOIN tag_lookups l ON l.id = x.lookup AND l.unwanted_since = 0").
 		Joins("JOIN images i ON i.id = x.image_pk AND i.matched_at > 0").Where("x.result_set = ?", r.current)
 	if r.query.ImageID != "" {
 		rows = equals(rows, "i.image_id", r.query.ImageID)
 	}
-	if r.query.ImageID != "" && r.chosen.Where == (store.Where{}) {
-		places := r.tx.Table("tag_lookup_places AS p").Select("1").Where("p.lookup = x.lookup")
-		return rows.Where("EXISTS (?)", within(places, "p.namespace", r.chosen.in))
+	return rows
+}
+
+// visibleTags keeps the rows that the query chooses: those of lookups that are visible where something runs the image.
+func (r *fixReader) visibleTags(rows []tagRow) ([]tagRow, error) {
+	ids, visible := make([]int64, len(rows)), make(map[int64]bool, len(rows))
+	for i := range rows {
+		ids[i] = rows[i].Sums.ID
 	}
-	used := r.tx.Table("image_uses AS u").Joins("CROSS JOIN tag_lookup_places p").Select("1")
-	return rows.Where("EXISTS (?)", uses(used.Where(usedThere), r.chosen))
+	err := inParts(ids, func(part []int64) error {
+		var found []int64
+		query := uses(r.tx.Table("tag_fixes AS x").Joins("CROSS JOIN image_uses u").Joins("CROSS JOIN tag_lookup_places p").Where(usedThere), r.chosen)
+		if r.query.ImageID != "" && r.chosen.Where == (store.Where{}) { // It need not run.
+			query = within(r.tx.Table("tag_fixes AS x").Joins("CROSS JOIN tag_lookup_places p").Where("p.lookup = x.lookup"), "p.namespace", r.chosen.in)
+		}
+		err := query.Where("x.id IN ?", part).Distinct("x.id").Scan(&found).Error
+		for _, id := range found {
+			visible[id] = true
+		}
+		return err
+	})
+	return slices.DeleteFunc(rows, func(row tagRow) bool { return !visible[row.Sums.ID] }), err
 }
 
 // usedThere is the condition that the image of row x is used in a namespace p that sees the lookup. An image has few uses, and a namespace many.
@@ -83,7 +98,11 @@ func (r *fixReader) tagEntries() ([]fixEntry, error) {
 		if err := r.tags().Select(tagRowColumns + ", x.risk_micros, x.kev, x.findings").Scan(&rows).Error; err != nil {
 			return nil, err
 		}
-		rows = slices.DeleteFunc(rows, func(row tagRow) bool { return live[row.ImagePk] })
+		rows = slices.DeleteFunc(rows, func(row tagRow) bool { return live[row.ImagePk] || r.among != nil && !r.among[row.ImagePk] })
+		var err error
+		if rows, err = r.visibleTags(rows); err != nil {
+			return nil, err
+		}
 	}
 	err := inParts(r.live, func(part []int64) error {
 		counted, err := r.countLiveTags(part)
@@ -119,11 +138,15 @@ func (r *fixReader) countLiveTags(images []int64) ([]tagRow, error) {
 	if err := r.tags().Where("x.image_pk IN ?", images).Select(tagRowColumns).Order("x.id").Scan(&rows).Error; err != nil {
 		return nil, err
 	}
+	rows, err := r.visibleTags(rows)
+	if err != nil {
+		return nil, err
+	}
 	ids, places := make([]int64, len(rows)), make(map[int64]int, len(rows))
 	for i := range rows {
 		ids[i], places[rows[i].Sums.ID] = rows[i].Sums.ID, i
 	}
-	err := eachClosed(r.tx, r.s.db.Dialect(), r.view, r.current, ids, func(fix int64, closed map[int64]*tagClosed) {
+	err = eachClosed(r.tx, r.s.db.Dialect(), r.view, r.current, ids, func(fix int64, closed map[int64]*tagClosed) {
 		for _, one := range closed {
 			rows[places[fix]].Sums.add(one)
 		}
