@@ -280,7 +280,7 @@ func (m *tagFixModel) lookUp() string {
 		switch {
 		case m.random.IntN(8) == 0:
 			tag.Problem, sbom.SHA256 = "too large", ""
-		case slices.Contains(known, tag.Digest) && m.random.IntN(4) > 0:
+		case slices.Contains(known, tag.Digest) && m.random.IntN(2) == 0:
 		default:
 			tag.SBOM = &sbom
 			m.tags[sbom.SHA256] = &modelTagImage{}
