@@ -16,10 +16,10 @@ import (
 
 // summarizer reads a store.Summary in one transaction.
 type summarizer struct {
-	tx      *gorm.DB
-	s       *Store
-	chosen  place
-	view    seen
+	tx     *gorm.DB
+	s      *Store
+	chosen place
+	view   seen
 	// owned says that workloads of an owner are chosen, and that findings can count in some workloads only.
 	owned   bool
 	current int64
