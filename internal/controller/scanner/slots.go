@@ -105,8 +105,9 @@ type limited struct {
 func newLimited(scanner *scannerv1.Scanner, v *observed, limits Limits, due []model.ImageKey, now time.Time) *limited {
 	first := map[string]int{}
 	for _, key := range due {
-		if namespaces, _ := v.places(key); len(namespaces) > 0 {
-			first[namespaces[0]]++
+		namespaces, _ := v.places(key)
+		if n := slices.IndexFunc(namespaces, func(namespace string) bool { _, stalled := v.stalled(v.jobNamespace(key, namespace)); return !stalled }); n >= 0 {
+			first[namespaces[n]]++
 		}
 	}
 	l := &limited{limits: limits, scanner: limitOfScanner(client.ObjectKeyFromObject(scanner)), slots: map[limit]*slots{}}
@@ -118,6 +119,9 @@ func newLimited(scanner *scannerv1.Scanner, v *observed, limits Limits, due []mo
 	l.slots[l.scanner] = newSlots(concurrency(scanner), own)
 	for i := range v.active {
 		attempt := &v.active[i]
+		if attempt.Lookup != "" {
+			continue // No scan waits for one: maxLookups run beside the scans.
+		}
 		namespace, late := cmp.Or(attempt.For, attempt.Namespace), attempt.late(now)
 		for _, name := range append(l.of(attempt.Key, attempt.Volume), v.nodes.of(attempt)...) {
 			if name != l.scanner || attempt.ScannerUID == string(scanner.UID) {
