@@ -1,6 +1,10 @@
 package advice
 
-import "github.com/scanner-operator/scanner-operator/internal/model"
+import (
+	"maps"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+)
 
 // Outcome is what becomes of the findings of some packages in other versions. Lists have the worst first, as those of Comparison.
 type Outcome struct {
@@ -12,17 +16,27 @@ type Outcome struct {
 // OutcomeOf compares the findings of packages with those of other versions of the same packages. Suppressed findings are neither closed nor remaining, and not
 // opened.
 func OutcomeOf(present, other []model.Finding) Outcome {
-	all, after := changesOf(present), changesOf(other)
+	return Prepare(present).outcome(changesOf(other))
+}
+
+// Present are findings that are compared with those of several others.
+type Present struct{ all, counted map[changeKey]*rankedChange }
+
+// Prepare makes findings ready to be compared.
+func Prepare(present []model.Finding) *Present {
 	var counted []model.Finding
 	for i := range present {
 		if !present[i].Suppressed {
 			counted = append(counted, present[i])
 		}
 	}
-	open := changesOf(counted)
-	closed := without(open, after)
+	return &Present{changesOf(present), changesOf(counted)}
+}
+
+func (p *Present) outcome(after map[changeKey]*rankedChange) Outcome {
+	closed, open := without(p.counted, after), maps.Clone(p.counted)
 	for i := range closed {
 		delete(open, changeKey{closed[i].VulnerabilityID, closed[i].Package})
 	}
-	return Outcome{Opened: without(after, all), Closed: closed, Remaining: without(open, nil)}
+	return Outcome{Opened: without(after, p.all), Closed: closed, Remaining: without(open, nil)}
 }

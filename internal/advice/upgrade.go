@@ -16,10 +16,14 @@ type Upgrade struct {
 }
 
 // UpgradeOf compares the findings of an image with those of another tag.
-func UpgradeOf(present, other []model.Finding) Upgrade {
-	u := Upgrade{Outcome: OutcomeOf(present, other)}
-	u.OpenedRisk = riskOf(u.Opened, changesOf(other))
-	u.Removed = riskOf(u.Closed, changesOf(present)) - u.OpenedRisk
+func UpgradeOf(present, other []model.Finding) Upgrade { return Prepare(present).UpgradeTo(other) }
+
+// UpgradeTo compares the findings with those of another tag.
+func (p *Present) UpgradeTo(other []model.Finding) Upgrade {
+	after := changesOf(other)
+	u := Upgrade{Outcome: p.outcome(after)}
+	u.OpenedRisk = riskOf(u.Opened, after)
+	u.Removed = riskOf(u.Closed, p.all) - u.OpenedRisk
 	return u
 }
 

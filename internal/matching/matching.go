@@ -62,6 +62,7 @@ type Store interface {
 	UnmatchedTagImages(ctx context.Context, resultSet int64, limit int) ([]string, error)
 	TagImageSBOM(ctx context.Context, id string) (store.SBOM, error)
 	SaveTagFindings(ctx context.Context, id, sbomSHA256 string, resultSet int64, found store.TagFindings) error
+	CompareNewerTags(ctx context.Context) (more bool, err error)
 }
 
 // Library holds the installed vulnerability databases.

@@ -122,6 +122,18 @@ func (r *runner) matchNewerTags(ctx context.Context) error {
 	return nil
 }
 
+// compareNewerTags compares newer tags that a transaction of this pass, or of another process, left out.
+func (r *runner) compareNewerTags(ctx context.Context) error {
+	more, err := r.store.CompareNewerTags(ctx)
+	if err != nil {
+		return fmt.Errorf("compare newer tags: %w", err)
+	}
+	if more {
+		r.Wake()
+	}
+	return nil
+}
+
 // matchNewerTag matches one image. What cannot be matched has a problem until the next database.
 func (r *runner) matchNewerTag(ctx context.Context, current store.ResultSet, id string) error {
 	sbom, err := r.store.TagImageSBOM(ctx, id)

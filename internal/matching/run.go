@@ -98,7 +98,10 @@ func (r *runner) pass(ctx context.Context) error {
 	if err := r.prune(ctx); err != nil {
 		return err
 	}
-	return r.matchNewerTags(ctx)
+	if err := r.matchNewerTags(ctx); err != nil {
+		return err
+	}
+	return r.compareNewerTags(ctx)
 }
 
 // firstResultSet returns the current result set, which is begun when there is a database but no result set yet.

@@ -50,6 +50,9 @@ type TagLookups interface {
 	// SaveTagFindings keeps what was found in the image of a newer tag for a result set, or the problem that kept it from being matched. ErrNotFound if the
 	// image is gone, or has another SBOM than the one with a digest.
 	SaveTagFindings(ctx context.Context, id, sbomSHA256 string, resultSet int64, found TagFindings) error
+	// CompareNewerTags compares what transactions left out that changed too many fixes with a newer tag; Reader.ListFixes lists these afterwards. It compares a
+	// few at a time: more says that there may be others.
+	CompareNewerTags(ctx context.Context) (more bool, err error)
 }
 
 // WantedTags is what a lookup is about.

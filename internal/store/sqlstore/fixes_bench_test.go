@@ -79,9 +79,11 @@ func fillNewerTags(tx *txn) error {
 			return err
 		}
 		var found []store.TagFinding
-		for i, f := range present.findings {
-			if i%2 == 0 {
-				found = append(found, store.TagFinding{VulnerabilityID: f.Vulnerability.ID, Package: f.Package.Name, Severity: f.Vulnerability.Severity, Risk: f.Vulnerability.Risk})
+		for i := range present.rows {
+			if row := &present.rows[i]; i%2 == 0 {
+				found = append(found, store.TagFinding{
+					VulnerabilityID: row.VulnerabilityID, Package: row.Name, Severity: model.Severity(row.Severity), Risk: float64(row.RiskMicros) / 1e6, //nolint:gosec // It was stored from one.
+				})
 			}
 		}
 		content, err := encodeTagFindings(append(found, store.TagFinding{VulnerabilityID: "CVE-1", Package: "new", Severity: model.SeverityLow}))

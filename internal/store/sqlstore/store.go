@@ -35,7 +35,7 @@ type Config struct {
 	Type string
 	// DSN says where the database is; see sqldb.Config. It is never logged.
 	DSN string
-	// Log receives messages about the database as a whole, such as migrations. The zero value discards.
+	// Log receives messages about the database as a whole, such as migrations, and about rows that cannot be read. The zero value discards.
 	Log logr.Logger
 	// Clock gives the times that are stored; nil is the real one.
 	Clock clock.PassiveClock
@@ -54,6 +54,7 @@ type Config struct {
 type Store struct {
 	db      *sqldb.DB
 	clock   clock.PassiveClock
+	log     logr.Logger
 	cluster string
 	// matchBounds are those of the package store, but in tests.
 	matchBounds matchBounds
@@ -79,7 +80,7 @@ var _ store.Store = (*Store)(nil)
 // sqlite database.
 func Open(ctx context.Context, config Config) (*Store, error) {
 	s := &Store{
-		clock: config.Clock, cluster: sqldb.Truncate(config.Cluster, maxIdentifier), changed: make(chan struct{}),
+		clock: config.Clock, log: config.Log, cluster: sqldb.Truncate(config.Cluster, maxIdentifier), changed: make(chan struct{}),
 		rules: config.Rules, policyRows: store.MaxPolicyRows, fewImages: fewImages, manyPackages: manyPackages, fewChosen: fewChosen, matchBounds: matchBounds{store.MaxDecisionMatches, store.MaxAllDecisionMatches, store.MaxNamespaceMatches, store.MaxNamespacedMatches},
 	}
 	if s.clock == nil {

@@ -1,9 +1,7 @@
 package sqlstore
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -12,7 +10,6 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/advice"
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // Newer tags are compared with the images that run at the end of the transaction that changes what an image or a newer tag has. tag_fixes has the tag of each
@@ -33,148 +30,25 @@ type tagFix struct {
 
 const tagFixColumns = "x.id, x.lookup, x.image_pk, x.result_set, x.position, x.opened, x.opened_risk, x.opened_findings"
 
+// tagFixInserted are the columns of values.
+var tagFixInserted = []string{"lookup", "image_pk", "result_set", "position", "opened", "opened_risk", "opened_findings", "risk_micros", "kev", "findings"}
+
+func (f *tagFix) values() []any {
+	return []any{f.Lookup, f.ImagePk, f.ResultSet, f.Position, f.Opened, f.OpenedRisk, f.OpenedCount, 0, 0, 0}
+}
+
 // openedByTag is what a newer tag opens, as it is stored.
 type openedByTag struct {
 	Counts model.SeverityCounts   `json:"counts"`
 	Worst  []store.RolloutFinding `json:"worst"`
 }
 
-// noteTags notes lookups whose newer tags are others or have other findings, packages whose findings changed, and images that hold others.
-func (t *txn) noteTags(lookups []string, packages []int64, images ...int64) {
-	if t.tagLookups == nil {
-		t.tagLookups, t.tagPackages, t.tagImages = map[string]bool{}, map[int64]bool{}, map[int64]bool{}
-	}
-	for _, id := range lookups {
-		t.tagLookups[id] = true
-	}
-	for _, id := range packages {
-		t.tagPackages[id] = true
-	}
-	for _, id := range images {
-		t.tagImages[id] = true
-	}
-}
-
-// noteTagsOf notes the lookups of which a newer tag has an image.
-func (t *txn) noteTagsOf(image string) error {
-	var lookups []string
-	err := t.Raw("SELECT DISTINCT lookup FROM newer_tags WHERE image = ?", image).Scan(&lookups).Error
-	t.noteTags(lookups, nil)
-	return err
-}
-
-// refreshTagFixes compares newer tags again, as far as what was noted needs that, and counts what decisions changed. It follows refreshFixes.
-func (t *txn) refreshTagFixes() error {
-	if len(t.tagLookups)+len(t.tagPackages)+len(t.tagImages)+len(t.fixPackages)+len(t.fixImages) == 0 && !t.fixAll {
-		return nil
-	}
-	current, err := currentNumber(t.DB)
-	if err != nil {
-		return err
-	}
-	compared, err := t.tagsToCompare()
-	if err != nil {
-		return err
-	}
-	for part := range slices.Chunk(compared, sqldb.MaxIn) {
-		if err := t.compareTags(part, current); err != nil {
-			return err
-		}
-	}
-	counted, err := t.tagsToCount(compared, current)
-	if err != nil {
-		return err
-	}
-	return inParts(counted, func(part []int64) error { return t.countTagFixes(part, current) })
-}
-
-// tagsToCompare lists the lookups with newer tags that have to be compared, in order.
-func (t *txn) tagsToCompare() ([]string, error) {
-	lookups := maps.Clone(t.tagLookups)
-	if len(t.tagPackages)+len(t.tagImages) == 0 {
-		return slices.Sorted(maps.Keys(lookups)), nil
-	}
-	var known []struct {
-		Lookup  string
-		ImagePk int64
-	}
-	// Those without a newer tag have nothing to compare.
-	err := t.Raw(`SELECT l.id AS lookup, i.id AS image_pk FROM tag_lookups l JOIN images i ON i.image_id = l.image_id AND i.platform = l.platform
-		WHERE EXISTS (SELECT 1 FROM newer_tags n WHERE n.lookup = l.id)`).Scan(&known).Error
-	if err != nil || len(known) == 0 {
-		return slices.Sorted(maps.Keys(lookups)), err
-	}
-	images := maps.Clone(t.tagImages)
-	err = inParts(slices.Sorted(maps.Keys(t.tagPackages)), func(part []int64) error {
-		var holders []int64
-		err := t.Raw(`SELECT DISTINCT ip.image_pk FROM image_packages ip WHERE ip.package_pk IN ? AND ip.image_pk IN (SELECT i.id FROM tag_lookups l
-			JOIN images i ON i.image_id = l.image_id AND i.platform = l.platform)`, part).Scan(&holders).Error
-		for _, id := range holders {
-			images[id] = true
-		}
-		return err
-	})
-	for _, row := range known {
-		if images[row.ImagePk] {
-			lookups[row.Lookup] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(lookups)), err
-}
-
-// tagsToCount lists the rows of a result set whose sums can have changed, in order.
-func (t *txn) tagsToCount(compared []string, current int64) ([]int64, error) {
-	var all []int64
-	if err := t.Raw("SELECT id FROM tag_fixes WHERE result_set = ? ORDER BY id", current).Scan(&all).Error; err != nil || len(all) == 0 || t.fixAll {
-		return all, err
-	}
-	var counted []int64
-	add := func(condition string, part any) error {
-		var ids []int64
-		err := t.Table("tag_fixes AS x").Where("x.result_set = ?", current).Where(condition, part).Select("x.id").Scan(&ids).Error
-		counted = append(counted, ids...)
-		return err
-	}
-	err := inParts(compared, func(part []string) error { return add("x.lookup IN ?", part) })
-	if err != nil {
-		return nil, err
-	}
-	err = inParts(slices.Sorted(maps.Keys(t.fixImages)), func(part []int64) error { return add("x.image_pk IN ?", part) })
-	if err != nil {
-		return nil, err
-	}
-	err = inParts(slices.Sorted(maps.Keys(t.fixPackages)), func(part []int64) error {
-		return add("x.id IN (SELECT c.fix_pk FROM tag_closings c WHERE c.package_pk IN ?)", part)
-	})
-	return distinctIDs(counted), err
-}
-
-// comparedTags is a lookup that is compared.
-type comparedTags struct {
-	Lookup  string
-	ImagePk int64
-	Matched int64 `gorm:"column:matched_at"`
-}
-
-// compareTags makes the rows of lookups what they should be, apart from their sums.
-func (t *txn) compareTags(lookups []string, current int64) error {
-	var rows []comparedTags
-	err := t.Raw(`SELECT l.id AS lookup, i.id AS image_pk, i.matched_at FROM tag_lookups l JOIN images i ON i.image_id = l.image_id AND i.platform = l.platform
-		WHERE l.id IN ? ORDER BY i.id, l.id`, lookups).Scan(&rows).Error
-	if err != nil {
-		return err
-	}
-	var stored []tagFix
-	if err := t.Raw("SELECT "+tagFixColumns+" FROM tag_fixes x WHERE x.lookup IN ?", lookups).Scan(&stored).Error; err != nil {
-		return err
-	}
-	before := make(map[string]tagFix, len(stored))
-	for _, row := range stored {
-		before[row.Lookup] = row
-	}
+// compareTags makes the rows of lookups what they should be, apart from their sums. before are the rows as they are.
+func (t *txn) compareTags(lookups []comparedTags, before map[string]tagFix, current int64) error {
 	var present *presentFindings
-	for i := range rows {
-		row := &rows[i]
+	var gone []string
+	for i := range lookups {
+		row := &lookups[i]
 		if present == nil || present.image != row.ImagePk {
 			present = &presentFindings{image: row.ImagePk}
 		}
@@ -182,16 +56,17 @@ func (t *txn) compareTags(lookups []string, current int64) error {
 		if err != nil {
 			return err
 		}
+		was, known := before[row.Lookup]
 		if fix == nil {
+			if known {
+				gone = append(gone, row.Lookup)
+			}
 			continue
 		}
-		was, known := before[row.Lookup]
-		delete(before, row.Lookup)
 		if err := t.saveTagFix(fix, was, known, closed); err != nil {
 			return err
 		}
 	}
-	gone := slices.Sorted(maps.Keys(before))
 	return inParts(gone, func(part []string) error { return t.Execute("DELETE FROM tag_fixes WHERE lookup IN ?", part) })
 }
 
@@ -212,22 +87,24 @@ func (t *txn) compareTag(row *comparedTags, present *presentFindings, current in
 	if err := present.read(t.DB, current); err != nil || len(present.rows) > store.MaxTagFindings {
 		return nil, nil, err
 	}
-	upgrades, others := make([]*advice.Upgrade, len(tags)), make([][]model.Finding, len(tags))
-	for i := range tags {
-		found, err := decodeTagFindings(tags[i].Findings)
-		if err != nil {
-			return nil, nil, fmt.Errorf("findings of a newer tag in the database: %w", err)
+	var best *advice.Upgrade // Those of the other tags are not kept: an image has up to store.MaxTagFindings.
+	var position int64
+	for _, tag := range tags {
+		found, err := decodeTagFindings(tag.Findings)
+		if err != nil { // What the transaction is about matters more.
+			t.log.Error(err, "Cannot read the findings of a newer tag, which is left out of the fixes", "lookup", row.Lookup, "position", tag.Position)
+			continue
 		}
-		others[i] = findingsOfTag(found)
-		upgrade := advice.UpgradeOf(present.findings, others[i])
-		upgrades[i] = &upgrade
+		upgrade := present.findings.UpgradeTo(findingsOfTag(found))
+		if advice.Best([]*advice.Upgrade{best, &upgrade}) == 1 {
+			best, position = &upgrade, tag.Position
+		}
 	}
-	best := advice.Best(upgrades)
-	if best < 0 {
+	if best == nil {
 		return nil, nil, nil
 	}
-	fix = &tagFix{Lookup: row.Lookup, ImagePk: row.ImagePk, ResultSet: current, Position: tags[best].Position}
-	return fix, present.without(upgrades[best].Closed), fix.setOpened(upgrades[best])
+	fix = &tagFix{Lookup: row.Lookup, ImagePk: row.ImagePk, ResultSet: current, Position: position}
+	return fix, present.without(best.Closed), fix.setOpened(best)
 }
 
 // setOpened notes what an upgrade opens.
@@ -262,7 +139,7 @@ type presentFindings struct {
 	image    int64
 	done     bool
 	rows     []presentRow
-	findings []model.Finding
+	findings *advice.Present
 }
 
 // read reads the findings of the image, also those that decisions suppress, and one more than store.MaxTagFindings at most.
@@ -275,14 +152,16 @@ func (p *presentFindings) read(tx *gorm.DB, current int64) error {
 		FROM image_packages ip CROSS JOIN packages p CROSS JOIN findings f CROSS JOIN vulnerabilities v
 		WHERE ip.image_pk = ? AND ip.excluded = 0 AND p.id = ip.package_pk AND f.package_pk = ip.package_pk AND v.id = f.vulnerability_pk AND `+shown+` LIMIT ?`,
 		p.image, current, current, store.MaxTagFindings+1).Scan(&p.rows).Error
+	findings := make([]model.Finding, 0, len(p.rows))
 	for i := range p.rows {
 		row := &p.rows[i]
 		found := store.TagFinding{
 			VulnerabilityID: row.VulnerabilityID, Package: row.Name, Severity: model.Severity(row.Severity), //nolint:gosec // It was stored from one.
 			Risk: float64(row.RiskMicros) / 1e6, KEV: row.Kev != 0, Fixable: row.Fixable != 0,
 		}
-		p.findings = append(p.findings, found.Finding())
+		findings = append(findings, found.Finding())
 	}
+	p.findings = advice.Prepare(findings)
 	return err
 }
 
@@ -311,10 +190,7 @@ func (t *txn) saveTagFix(fix *tagFix, was tagFix, known bool, closed map[int64]i
 		known = false
 	}
 	if !known {
-		err := t.Insert("tag_fixes", []string{
-			"lookup", "image_pk", "result_set", "position", "opened", "opened_risk", "opened_findings", "risk_micros", "kev", "findings",
-		}, []any{fix.Lookup, fix.ImagePk, fix.ResultSet, fix.Position, fix.Opened, fix.OpenedRisk, fix.OpenedCount, 0, 0, 0}, "")
-		if err != nil {
+		if err := t.Insert("tag_fixes", tagFixInserted, fix.values(), ""); err != nil {
 			return err
 		}
 		if err := t.Raw("SELECT id FROM tag_fixes WHERE lookup = ?", fix.Lookup).Scan(&fix.ID).Error; err != nil {
@@ -362,26 +238,6 @@ func (t *txn) saveTagClosings(fix int64, before, after map[int64]int64) error {
 		return err
 	}
 	return t.Insert("tag_closings", []string{"fix_pk", "finding_id", "package_pk"}, values, "")
-}
-
-// tagsAtATime is how many lookups are compared in one transaction when all are.
-const tagsAtATime = 50
-
-// refreshAllTagFixes compares the newer tags of all lookups again.
-func (s *Store) refreshAllTagFixes(ctx context.Context) error {
-	for after := ""; ; {
-		var ids []string
-		err := s.write(ctx, "compare newer tags again", func(tx *txn) error {
-			ids = nil
-			err := tx.Raw("SELECT id FROM tag_lookups WHERE id > ? ORDER BY id LIMIT ?", after, tagsAtATime).Scan(&ids).Error
-			tx.noteTags(ids, nil)
-			return err
-		})
-		if err != nil || len(ids) == 0 {
-			return err
-		}
-		after = ids[len(ids)-1]
-	}
 }
 
 // tagSums are the sums of a row of tag_fixes.

@@ -2,10 +2,13 @@ package sqlstore
 
 import (
 	gocmp "cmp"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
@@ -46,6 +49,7 @@ func checkTagFixes(t *testing.T, s *Store) {
 		Findings          []byte
 	}
 	var stored []storedTagFix
+	var waiting []string
 	var closings []struct{ FixPk, FindingID int64 }
 	for _, query := range []struct {
 		statement string
@@ -57,6 +61,8 @@ func checkTagFixes(t *testing.T, s *Store) {
 			WHERE g.state = 'Current' AND n.problem = '' AND m.problem = '' AND i.matched_at > 0 ORDER BY n.lookup, n.position`, &tags},
 		{`SELECT x.id, x.lookup, x.image_pk, x.position, x.opened_risk, x.opened_findings AS opened_count, x.risk_micros, x.kev, x.findings FROM tag_fixes x
 			JOIN generations g ON g.number = x.result_set WHERE g.state = 'Current' ORDER BY x.lookup`, &stored},
+		{`SELECT DISTINCT n.lookup FROM newer_tags n JOIN tag_images m ON m.id = n.image WHERE n.problem = ''
+			AND NOT EXISTS (SELECT 1 FROM generations g WHERE g.number = m.result_set AND g.state = 'Current')`, &waiting},
 		{"SELECT fix_pk, finding_id FROM tag_closings ORDER BY finding_id", &closings},
 	} {
 		if err := s.db.Reader().Raw(query.statement).Scan(query.into).Error; err != nil {
@@ -83,6 +89,11 @@ func checkTagFixes(t *testing.T, s *Store) {
 		score, allowed := one.compare(found, has)
 		if before, known := best[tag.Lookup]; allowed && (!known || slices.Compare(score[:], before[:]) > 0) {
 			want[tag.Lookup], best[tag.Lookup] = one, score
+		}
+	}
+	for _, lookup := range waiting { // Nothing begins to be recommended while tags are not matched.
+		if !slices.ContainsFunc(stored, func(row storedTagFix) bool { return row.Lookup == lookup }) {
+			delete(want, lookup)
 		}
 	}
 	wanted := slices.SortedFunc(maps.Values(want), func(a, b storedTagFix) int { return gocmp.Compare(a.Lookup, b.Lookup) })
@@ -180,6 +191,172 @@ func TestRefreshTagFixes(t *testing.T) {
 		}
 		if rows := texts(t, s, "SELECT id FROM tag_fixes"); len(rows) > 0 {
 			t.Errorf("%d rows without a newer tag", len(rows))
+		}
+	})
+}
+
+// withLookups stores lookups of an image, one for each tag, with newer tags that have images but no findings yet, and returns them.
+func withLookups(t *testing.T, s *Store, image model.ImageKey, tags []string, newer ...string) []store.TagLookup {
+	t.Helper()
+	var wanted []store.WantedTags
+	for _, tag := range tags {
+		wanted = append(wanted, store.WantedTags{Key: image, Repository: "registry.example/app", Tag: tag, Namespaces: []string{"one"}})
+	}
+	lookups, err := s.WantTagLookups(t.Context(), "scope", wanted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.write(t.Context(), "fill", func(tx *txn) error {
+		var images, rows []any
+		for _, tag := range newer {
+			images = append(images, tag, "scope", "team", "registry.example/app", "linux/amd64", tag, "syft", "", "sbom", 0, 1, 0, "", []byte{}, "")
+		}
+		for _, lookup := range lookups {
+			for i, tag := range newer {
+				rows = append(rows, lookup.ID, i, tag, "patch", tag, "", tag)
+			}
+			tx.noteTags([]string{lookup.ID}, nil)
+		}
+		if err := tx.Insert("tag_images", tagImageColumns, images, ""); err != nil {
+			return err
+		}
+		return tx.Insert("newer_tags", newerTagColumns, rows, "")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lookups
+}
+
+// matchTag saves the findings of the image of a newer tag.
+func matchTag(t *testing.T, s *Store, tag string, resultSet int64, found ...store.TagFinding) {
+	t.Helper()
+	if err := s.SaveTagFindings(t.Context(), tag, "sbom", resultSet, store.TagFindings{Build: "build", Findings: found}); err != nil {
+		t.Fatal(err)
+	}
+	checkTagFixes(t, s)
+}
+
+// listedTags are the newer tags that are listed as actions, in order.
+func listedTags(t *testing.T, s *Store) (tags []string) {
+	t.Helper()
+	page, err := s.ListFixes(t.Context(), store.AllNamespaces(), store.FixQuery{Kind: store.FixNewerTag, Page: store.Page{Size: store.MaxPageSize}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fix := range page.Fixes {
+		tags = append(tags, fix.NewerTag.Tag)
+	}
+	slices.Sort(tags)
+	return tags
+}
+
+// opens is a finding that makes a tag worse than one without it.
+func opens(risk float64) store.TagFinding {
+	return store.TagFinding{VulnerabilityID: "CVE-9", Package: "new", Severity: model.SeverityLow, Risk: risk}
+}
+
+// TestTagsAreComparedTogether expects that no tag is recommended before the others are matched, also after a switch, and that one which is recommended stays
+// while others of its lookup are matched.
+func TestTagsAreComparedTogether(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, config Config) {
+		s := withFixes(t, config)
+		expect := func(when string, want ...string) {
+			t.Helper()
+			if diff := cmp.Diff(want, listedTags(t, s), cmpopts.EquateEmpty()); diff != "" {
+				t.Fatalf("newer tags %s (-want +got):\n%s", when, diff)
+			}
+		}
+		lookups := withLookups(t, s, fixKey(0), []string{"1.0"}, "1.1", "1.2", "1.3")
+		match := func(current int64) {
+			t.Helper()
+			expect("before one is matched")
+			matchTag(t, s, "1.1", current, opens(0.5))
+			expect("after one of three is matched")
+			matchTag(t, s, "1.2", current, opens(0.25))
+			expect("after two of three are matched")
+			matchTag(t, s, "1.3", current)
+			expect("after all are matched", "1.3")
+		}
+		match(1)
+		next, err := s.StartResultSet(t.Context(), model.DatabaseBuild{ID: "2"}, "", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.StartMatching(t.Context(), next.Number); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Switch(t.Context(), next.Number); err != nil {
+			t.Fatal(err)
+		}
+		match(next.Number)
+		leaveBehind(t, s, "UPDATE tag_images SET result_set = 0 WHERE id = '1.2'")
+		err = s.write(t.Context(), "note", func(tx *txn) error {
+			tx.noteTags([]string{lookups[0].ID}, nil)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkTagFixes(t, s)
+		expect("while another tag is matched again", "1.3")
+	})
+}
+
+// TestManyTagsAreComparedLater expects that a transaction compares few lookups, and that CompareNewerTags compares those that it left out: also those that had
+// no row, and those that had one.
+func TestManyTagsAreComparedLater(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, config Config) {
+		s := withFixes(t, config)
+		var tags []string
+		for i := range tagsAtATime + 10 {
+			tags = append(tags, fmt.Sprint("1.0.", i))
+		}
+		withLookups(t, s, fixKey(0), tags, "1.1")
+		for _, found := range []store.TagFinding{opens(0.5), opens(0.25)} {
+			if err := s.SaveTagFindings(t.Context(), "1.1", "sbom", 1, store.TagFindings{Build: "build", Findings: []store.TagFinding{found}}); err != nil {
+				t.Fatal(err)
+			}
+			if listed := listedTags(t, s); len(listed) != tagsAtATime {
+				t.Errorf("%d of %d newer tags are listed after one transaction, want %d", len(listed), len(tags), tagsAtATime)
+			}
+			if more, err := s.CompareNewerTags(t.Context()); err != nil || more {
+				t.Errorf("more is %v, %v", more, err)
+			}
+			checkTagFixes(t, s)
+			if listed := listedTags(t, s); len(listed) != len(tags) {
+				t.Errorf("%d of %d newer tags are listed in the end", len(listed), len(tags))
+			}
+		}
+		leaveBehind(t, s, "UPDATE tag_fixes SET result_set = 0")
+		for _, want := range []bool{true, false, false} {
+			if more, err := s.CompareNewerTags(t.Context()); err != nil || more != want {
+				t.Errorf("more is %v, %v, want %v", more, err, want)
+			}
+		}
+		checkTagFixes(t, s)
+	})
+}
+
+// TestUnreadableTagFindings expects that findings which cannot be read keep neither a transaction nor another tag.
+func TestUnreadableTagFindings(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, config Config) {
+		var messages []string
+		config.Log = funcr.New(func(_, message string) { messages = append(messages, message) }, funcr.Options{})
+		s := withFixes(t, config)
+		withLookups(t, s, fixKey(0), []string{"1.0"}, "1.1", "1.2")
+		matchTag(t, s, "1.1", 1)
+		if err := s.db.Writer().Exec("UPDATE tag_images SET findings = ? WHERE id = '1.1'", []byte("no zstd")).Error; err != nil {
+			t.Fatal(err)
+		}
+		if err := s.SaveTagFindings(t.Context(), "1.2", "sbom", 1, store.TagFindings{Build: "build", Findings: []store.TagFinding{opens(0.5)}}); err != nil {
+			t.Fatal(err)
+		}
+		if listed := listedTags(t, s); !slices.Equal(listed, []string{"1.2"}) {
+			t.Errorf("newer tags %v, want 1.2", listed)
+		}
+		if !slices.ContainsFunc(messages, func(message string) bool { return strings.Contains(message, "Cannot read the findings of a newer tag") }) {
+			t.Errorf("not logged: %q", messages)
 		}
 	})
 }

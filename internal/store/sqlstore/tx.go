@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/go-logr/logr"
 	"gorm.io/gorm"
 
 	"github.com/scanner-operator/scanner-operator/internal/store"
@@ -15,6 +16,7 @@ import (
 type txn struct {
 	*sqldb.Tx
 	now    int64
+	log    logr.Logger
 	events []newEvent
 	// changed says that something was changed that no event is about.
 	changed bool
@@ -89,7 +91,7 @@ func (s *Store) write(ctx context.Context, what string, work func(tx *txn) error
 	var wrote, recorded bool
 	request := store.ChangeRequestOf(ctx)
 	err := s.db.Write(ctx, what, func(tx *sqldb.Tx) error {
-		t := &txn{Tx: tx, now: s.now()}
+		t := &txn{Tx: tx, now: s.now(), log: s.log}
 		if err := work(t); err != nil {
 			return err
 		}

@@ -70,7 +70,7 @@ func (m *tagFixModel) expected(in store.Namespaces, query store.FixQuery) []tagA
 		if !l.wanted || query.ImageID != "" && query.ImageID != l.Key.ImageID {
 			continue
 		}
-		image, err := m.Image(m.t.Context(), in, l.Key)
+		_, err := m.Image(m.t.Context(), in, l.Key)
 		if errors.Is(err, store.ErrNotFound) {
 			continue
 		}
@@ -81,7 +81,7 @@ func (m *tagFixModel) expected(in store.Namespaces, query store.FixQuery) []tagA
 			visible = slices.ContainsFunc(l.Namespaces, in.Contains)
 		}
 		tag, closed, opened := m.recommended(l)
-		if image.MatchedAt.IsZero() || !visible || tag == "" {
+		if !l.shown || !visible {
 			continue
 		}
 		var counted []model.Finding

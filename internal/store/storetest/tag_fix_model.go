@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -67,6 +68,8 @@ type modelLookup struct {
 	// tags are the newer tags in order, with the digest of the SBOM of each, "" of one with a problem.
 	tags []string
 	of   map[string]string
+	// shown says that a tag is recommended. That begins when all tags are matched.
+	shown bool
 }
 
 // modelTagImage is what is known of the image of a newer tag.
@@ -141,6 +144,10 @@ func (m *tagFixModel) step() string {
 		build := newBuild
 		build.ID = fmt.Sprint("xxh64:", 100+m.builds)
 		m.current = m.rematch(m.t, build, m.answers).Number
+		for _, l := range m.lookups {
+			l.shown = false
+		}
+		m.compareTags()
 		for range m.random.IntN(3) {
 			m.matchTags()
 		}
@@ -182,8 +189,10 @@ func (m *tagFixModel) scan(n int) {
 	}
 	digest := fmt.Sprint("scan ", m.scans)
 	m.catalog(m.t, m.keys[n], digest, catalog)
+	m.compareTags()
 	if m.random.IntN(6) > 0 {
 		m.match(m.t, m.keys[n], digest, m.answers)
+		m.compareTags()
 	}
 }
 
@@ -206,6 +215,7 @@ func (m *tagFixModel) run() {
 func (m *tagFixModel) remove() string {
 	id := m.keys[m.random.IntN(len(m.keys))].ImageID
 	must(m.t, m.DeleteImage(m.t.Context(), store.AllNamespaces(), store.AllNamespaces(), id))
+	m.compareTags()
 	for n, key := range m.keys {
 		if key.ImageID == id {
 			m.scan(n)
@@ -291,6 +301,7 @@ func (m *tagFixModel) lookUp() string {
 	}
 	must(m.t, m.SaveTagLookup(m.t.Context(), uid, result))
 	l.Attempts++
+	m.compareTags()
 	return fmt.Sprintf("look up %s of %s in %s: %v", l.Tag, l.Key, l.scope, l.of)
 }
 
@@ -313,8 +324,27 @@ func (m *tagFixModel) matchTags() string {
 		}
 		m.tags[sbom.SHA256] = image
 		must(m.t, m.SaveTagFindings(m.t.Context(), id, sbom.SHA256, image.resultSet, store.TagFindings{Build: "build", Findings: image.found, Problem: image.problem}))
+		m.compareTags()
 	}
 	return fmt.Sprintf("match %d newer tags", len(ids))
+}
+
+// compareTags follows a change of what images or newer tags have.
+func (m *tagFixModel) compareTags() {
+	for _, l := range m.lookups {
+		waits := slices.ContainsFunc(l.tags, func(tag string) bool {
+			image := m.tags[l.of[tag]]
+			return image != nil && image.resultSet != m.current
+		})
+		image, err := m.Image(m.t.Context(), store.AllNamespaces(), l.Key)
+		if errors.Is(err, store.ErrNotFound) {
+			l.shown = false
+			continue
+		}
+		must(m.t, err)
+		tag, _, _ := m.recommended(l)
+		l.shown = (l.shown || !waits) && !image.MatchedAt.IsZero() && tag != ""
+	}
 }
 
 // randomTagFindings are some of those that an image has, and some that it has not.
