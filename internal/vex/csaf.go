@@ -2,7 +2,6 @@ package vex
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
@@ -40,8 +39,8 @@ func readCSAF(data []byte, limits Limits) (*Document, error) {
 	}
 	for i, raw := range in.Vulnerabilities {
 		r := csafReader{position: fmt.Sprintf("vulnerabilities[%d]", i), tree: tree, document: d}
-		if err := json.Unmarshal(raw, &r.in); err != nil {
-			return nil, invalidf("%s: %w", r.position, short(err))
+		if err := decodeKnown(raw, &r.in); err != nil {
+			return nil, invalidf("%s: %w", r.position, err)
 		}
 		if err := r.read(); err != nil {
 			return nil, err
