@@ -67,14 +67,17 @@ test("saves what the preview shows, and says that it does not apply", async ({ p
   const save = dialog.getByRole("button", { name: "Save" });
   await expect(dialog.getByText("The exception matches too many findings")).toBeVisible();
   await expect(save).toBeEnabled();
-  const held = Promise.withResolvers<undefined>();
+  let release: (() => void) | undefined;
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
   await page.route("**/api/v1/exceptions/preview", async (route) => {
-    await held.promise;
+    await held;
     await route.continue();
   });
   await dialog.getByRole("textbox", { name: "Comment" }).fill("new");
   await expect(save).toBeDisabled();
-  held.resolve(undefined);
+  release?.();
   await save.click();
   await expect(page.getByText("Exception saved, but it does not apply")).toBeVisible();
   await expect(page.getByText(/^The exception matches too many findings\. /)).toBeVisible();
