@@ -77,7 +77,7 @@ var decisionRecordTests = map[string]func(*testing.T, *fixture){
 	"Decisions are listed": func(t *testing.T, f *fixture) {
 		f.decisionHistory(t)
 		all := store.AllNamespaces()
-		five := 5
+		five, start := 5, oldBuild.Built
 		for name, c := range map[string]struct {
 			query store.DecisionQuery
 			want  []string
@@ -109,7 +109,12 @@ var decisionRecordTests = map[string]func(*testing.T, *fixture){
 			"no ID":                 {store.DecisionQuery{Vulnerability: "\x00"}, nil},
 			"hostile name":          {store.DecisionQuery{Object: store.DecisionObject{Name: "\xff"}}, nil},
 			"expiring":              {store.DecisionQuery{State: store.DecisionStanding, ExpiringWithin: &five}, []string{"soon NotAffected"}},
-			"expiring today":        {store.DecisionQuery{State: store.DecisionStanding, ExpiringWithin: new(int)}, nil},
+			"that began in an hour": {store.DecisionQuery{Since: start.Add(time.Hour), Until: start.Add(2 * time.Hour), Sort: store.SortDecisionName}, []string{
+				"accepted FalsePositive", "soon NotAffected",
+			}},
+			"that began before": {store.DecisionQuery{Until: start.Add(time.Hour), Sort: store.SortDecisionName}, []string{"accepted UnderInvestigation", "gone Fixed", "over AcceptedRisk"}},
+			"that began after":  {store.DecisionQuery{Since: start.Add(2*time.Hour + time.Second)}, nil},
+			"expiring today":    {store.DecisionQuery{State: store.DecisionStanding, ExpiringWithin: new(int)}, nil},
 		} {
 			if diff := cmp.Diff(c.want, f.records(t, all, c.query)); diff != "" {
 				t.Errorf("%s: %s", name, diff)
