@@ -3,6 +3,7 @@ package matching
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqlstore"
+	"github.com/scanner-operator/scanner-operator/internal/vulndb/dbtest"
 )
 
 // lookUp makes the Job of a lookup of newer tags of an image, and returns its UID.
@@ -118,6 +120,35 @@ func TestNewerTagsAreMatchedAsImages(t *testing.T) {
 		}
 		library.put(after)
 	}
+}
+
+// TestNewerTagsAreComparedToTheEnd expects that another pass follows while there are newer tags to compare, and none after an error or at the end.
+func TestNewerTagsAreComparedToTheEnd(t *testing.T) {
+	s := &comparing{Store: newStore(t)}
+	a, _ := newMatcher(t, s, newShelf(dbtest.Sample(t)))
+	s.more = 2
+	settle(t, a)
+	if s.more != -1 {
+		t.Errorf("%d calls are missing", s.more+1)
+	}
+	s.err = errors.New("broken")
+	r := &runner{Matcher: a}
+	defer r.close()
+	if err := r.pass(t.Context()); !errors.Is(err, s.err) {
+		t.Errorf("got %v, want %v", err, s.err)
+	}
+}
+
+// comparing is a store that has newer tags to compare more times.
+type comparing struct {
+	*sqlstore.Store
+	more int
+	err  error
+}
+
+func (c *comparing) CompareNewerTags(context.Context) (bool, error) {
+	c.more--
+	return c.more >= 0, c.err
 }
 
 func TestHostileNewerTags(t *testing.T) {

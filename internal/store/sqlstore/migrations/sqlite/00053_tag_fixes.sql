@@ -1,5 +1,5 @@
 -- What newer tags do to the findings of images. tag_fixes has, of a lookup, the newer tag that is recommended for the image, compared in a result set: it
--- counts while that is the current one. opened is what the tag opens, as JSON. The sums are those of the findings that it closes and that count for who sees
+-- counts while that is the current one, and is 0 until a comparison that was put off. opened is what the tag opens, as JSON. The sums are those of the findings that it closes and that count for who sees
 -- all namespaces. tag_closings has the findings that it closes, whatever decisions say. Rows of an earlier result set are kept, since most stay as they are.
 
 -- +goose Up
