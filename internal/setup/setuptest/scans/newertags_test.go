@@ -163,7 +163,7 @@ func TestNewerTags(t *testing.T) {
 		g.Expect(tags).To(gomega.HaveLen(2))
 		g.Expect(tags).To(gomega.HaveEach(gomega.HaveField("State", api.NewerTagStateCompared)))
 	}, patience, tick).Should(gomega.Succeed())
-	if tags[0].Tag != "1.1.4" || tags[0].Kind != api.Patch || *tags[0].Digest != digests["1.1.4"] || !tags[0].Recommended || len(*tags[0].ClosedFindings) == 0 || len(*tags[0].OpenedFindings) != 0 {
+	if tags[0].Tag != "1.1.4" || tags[0].Kind != api.NewerTagKindPatch || *tags[0].Digest != digests["1.1.4"] || !tags[0].Recommended || len(*tags[0].ClosedFindings) == 0 || len(*tags[0].OpenedFindings) != 0 {
 		t.Errorf("%+v", tags[0])
 	}
 	if tags[1].Tag != "2.0.0" || tags[1].Recommended || len(*tags[1].OpenedFindings) == 0 {
