@@ -138,5 +138,5 @@ func (p *decisionPlan) leaveOut(tx *gorm.DB, source string, bounds matchBounds) 
 		p.refuse(n, tooBroad(len(n.findings), bounds))
 		return true
 	})
-	return nil
+	return p.boundJoined(tx, ending, bounds)
 }

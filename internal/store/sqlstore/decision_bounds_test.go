@@ -16,7 +16,9 @@ func TestTooBroad(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, config Config) {
 		s := openWith(t, config)
-		if s.matchBounds != (matchBounds{store.MaxDecisionMatches, store.MaxAllDecisionMatches, store.MaxNamespaceMatches, store.MaxNamespacedMatches}) {
+		if s.matchBounds != (matchBounds{
+			store.MaxDecisionMatches, store.MaxAllDecisionMatches, store.MaxNamespaceMatches, store.MaxNamespacedMatches, store.MaxJoinedReaches, store.MaxNamespaceJoinedReaches,
+		}) {
 			t.Errorf("the bounds are %+v", s.matchBounds)
 		}
 		s.matchBounds = matchBounds{one: 6, all: 10, namespace: 6, namespaced: 8}
@@ -72,7 +74,7 @@ func TestNamespacesShareMatches(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, config Config) {
 		s := openWith(t, config)
-		s.matchBounds = matchBounds{one: 100, all: 12, namespace: 4, namespaced: 8}
+		s.matchBounds = matchBounds{one: 100, all: 12, namespace: 4, namespaced: 8, joined: 100, namespaceJoined: 100}
 		// Three packages, each with four vulnerabilities.
 		hold(t, s, 3, 4)
 		broad := func(namespace, name, pkg string) store.Decision {

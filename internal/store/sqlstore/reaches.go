@@ -203,7 +203,7 @@ func (p *decisionPlan) boundReaches(tx *gorm.DB) error {
 		return err
 	}
 	var reached int
-	// Reaches that join others have their own bound: they take no room from decisions that begin.
+	// Reaches that join others have their own bound, see boundJoined: they take no room from decisions that begin.
 	const single = " x WHERE NOT EXISTS (SELECT 1 FROM placed_reaches q WHERE q.reach = x.reach AND q.members <> ''))"
 	err = tx.Raw("SELECT (SELECT COUNT(*) FROM reached" + single + " + (SELECT COUNT(*) FROM reached_namespaces" + single +
 		" + (SELECT COUNT(*) FROM reached_workloads" + single).Scan(&reached).Error
@@ -349,11 +349,7 @@ func placedReaches(tx *gorm.DB) (map[int64]bool, error) {
 	return placed, err
 }
 
-// maxJoinedReaches is the most reaches that join others.
-const maxJoinedReaches = 2000
-
-// joinReaches makes one reach of each of these lists of reaches with places, in order and separated by commas, and returns their numbers, 0 for those
-// beyond maxJoinedReaches.
+// joinReaches makes one reach of each of these lists of reaches with places, in order and separated by commas, and returns their numbers.
 func (t *txn) joinReaches(lists []string) (map[string]int64, error) {
 	slices.Sort(lists)
 	specs, digests := map[string]string{}, map[string]string{}
@@ -377,12 +373,6 @@ func (t *txn) joinReaches(lists []string) (map[string]int64, error) {
 		}
 	}
 	if len(missing) > 0 {
-		var present int
-		if err := t.Raw("SELECT COUNT(*) FROM placed_reaches WHERE members <> ''").Scan(&present).Error; err != nil {
-			return nil, err
-		}
-		room := max(0, min(len(missing), maxJoinedReaches-present))
-		missing, values = missing[:room], values[:2*room]
 		if err := t.Insert("reaches", []string{"digest", "spec"}, values, ""); err != nil {
 			return nil, err
 		}
