@@ -22,6 +22,8 @@ const (
 	maxAttempts = 5
 	// countEvery is how often findings are counted at most while no document changes.
 	countEvery = time.Minute
+	// roomEvery is how often sources are tried again that the store had no room for, while no document changes.
+	roomEvery = 10 * time.Minute
 	// maxTime bounds one call of Sync or Apply.
 	maxTime = 2 * time.Minute
 	// MaxUnmatched bounds the statements of a source that are listed because they match nothing.
@@ -46,10 +48,9 @@ type Applier struct {
 	// revision is that of the documents that were read, "" before the first time.
 	revision string
 	sources  []*source
-	// refused is the revision that the store refused for refusal, refusedAt when.
-	refused   string
-	refusal   error
-	refusedAt time.Time
+	// crowded says that the store had no room for some of them at triedAt.
+	crowded bool
+	triedAt time.Time
 	// counted is when findings were counted.
 	counted time.Time
 	counts  map[store.DecisionObject]store.DecisionCount
@@ -162,11 +163,8 @@ func (a *Applier) latest(ctx context.Context) error {
 // sync reads the documents and applies them, unless they are the same as before.
 func (a *Applier) sync(ctx context.Context) error {
 	listed, revision, err := a.store.VEX(ctx)
-	switch {
-	case err != nil || revision == a.revision:
+	if err != nil || revision == a.revision && (!a.crowded || a.clock.Since(a.triedAt) < roomEvery) {
 		return err
-	case revision == a.refused && a.clock.Since(a.refusedAt) < countEvery:
-		return a.refusal
 	}
 	sources := make([]*source, len(listed))
 	for i := range listed {
@@ -179,12 +177,7 @@ func (a *Applier) sync(ctx context.Context) error {
 		}
 		sources[i] = s
 	}
-	images, err := a.syncStore(ctx, revision, sources)
-	if errors.Is(err, store.ErrVEXTooMany) {
-		// Reading it all again would come to the same.
-		a.refused, a.refusal, a.refusedAt = revision, err, a.clock.Now()
-		a.problems(map[store.DecisionReason]int{store.DecisionTooMany: len(sources)})
-	}
+	images, crowded, err := a.syncStore(ctx, revision, sources)
 	if err != nil {
 		return err
 	}
@@ -203,26 +196,35 @@ func (a *Applier) sync(ctx context.Context) error {
 		s.forget(aboutImages)
 	}
 	a.revision, a.sources, a.counts = revision, sources, nil
+	a.crowded, a.triedAt = crowded, a.clock.Now()
 	return nil
 }
 
 // syncStore makes the statements of the sources those that apply, and returns those that name images in another way than by digest. A source whose statements take too much work
-// is left out.
-func (a *Applier) syncStore(ctx context.Context, revision string, sources []*source) ([]*vex.Statement, error) {
-	for {
+// is left out. So are the newest sources that the store has no room for, first one and then twice as many each time: a source never decides whether those
+// before it apply, and there are few attempts, each of which may look at all findings. crowded says that there are such sources.
+func (a *Applier) syncStore(ctx context.Context, revision string, sources []*source) (images []*vex.Statement, crowded bool, err error) {
+	for more := 1; ; {
 		decisions, images, err := combine(sources)
 		if err == nil {
 			err = a.store.SyncVEX(ctx, revision, decisions)
 		}
+		if full, found := errors.AsType[*store.VEXRoomError](err); found && leaveOutNewest(sources, full) {
+			for range more - 1 {
+				leaveOutNewest(sources, full)
+			}
+			crowded, more = true, 2*more
+			continue
+		}
 		heavy, found := errors.AsType[*store.VEXWorkError](err)
 		if !found {
-			return images, err
+			return images, crowded, err
 		}
 		n := slices.IndexFunc(sources, func(s *source) bool { return s.problem == nil && s.Kind == heavy.Kind && s.Name == heavy.Name })
 		if n < 0 {
-			return nil, err
+			return nil, crowded, err
 		}
-		sources[n].problem = &Problem{store.DecisionTooMany, err.Error()}
+		sources[n].problem = &Problem{store.DecisionTooMany, heavy.Error()}
 	}
 }
 

@@ -2,7 +2,6 @@ package vexsources
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -57,7 +56,7 @@ func (r *Reconciler) forgetOrphans(ctx context.Context) (ctrl.Result, error) {
 		}
 	}
 	// Too many statements are in the status of each source.
-	if err := r.applier.Sync(ctx); err != nil && !errors.Is(err, store.ErrVEXTooMany) {
+	if err := r.applier.Sync(ctx); err != nil {
 		return ctrl.Result{}, fmt.Errorf("apply the VEX documents: %w", err)
 	}
 	// The controller of exceptions does so, too, but it may be disabled, and does not know of new documents.

@@ -256,9 +256,9 @@ func (p *decisionPlan) problemsOf() map[store.DecisionObject]store.DecisionProbl
 	return p.problems
 }
 
-// matchBounds are the most findings that one decision, all decisions, those of one namespace, and those of all namespaces match, and the most joined
-// reaches, in all and because of the decisions of one namespace.
-type matchBounds struct{ one, all, namespace, namespaced, joined, namespaceJoined int }
+// matchBounds are the most findings that one decision, all decisions, those of one namespace, and those of all namespaces match, the most joined reaches,
+// in all and because of the decisions of one namespace, the most decisions, and the most images that they reach.
+type matchBounds struct{ one, all, namespace, namespaced, joined, namespaceJoined, decisions, images int }
 
 // planDecisions compares what is wanted with what applies. The plan is complete after bound.
 func planDecisions(tx *gorm.DB, source string, decisions []store.Decision, now int64) (*decisionPlan, error) {

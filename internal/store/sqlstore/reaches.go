@@ -197,7 +197,7 @@ func knownReaches(tx *gorm.DB, digests []string) (map[string]int64, error) {
 }
 
 // boundReaches leaves out the decisions whose reach there is no room for.
-func (p *decisionPlan) boundReaches(tx *gorm.DB) error {
+func (p *decisionPlan) boundReaches(tx *gorm.DB, bounds matchBounds) error {
 	added, err := matchReaches(tx, p.begin)
 	if err != nil || len(added) == 0 {
 		return err
@@ -223,7 +223,7 @@ func (p *decisionPlan) boundReaches(tx *gorm.DB) error {
 		}
 		if !counted[digest] {
 			counted[digest] = true
-			if refused[digest] = reached+images > store.MaxReachedImages; !refused[digest] {
+			if refused[digest] = reached+images > bounds.images; !refused[digest] {
 				reached += images
 			}
 		}
@@ -231,11 +231,11 @@ func (p *decisionPlan) boundReaches(tx *gorm.DB) error {
 		case refused[digest] && n.reach.placed:
 			p.refuse(n, store.DecisionProblem{Reason: store.DecisionTooBroad, Message: fmt.Sprintf(
 				"%d images run where it applies, each counted in each namespace and workload; the maximum for all decisions is %d; select fewer places",
-				images, store.MaxReachedImages)})
+				images, bounds.images)})
 		case refused[digest]:
 			p.refuse(n, store.DecisionProblem{Reason: store.DecisionTooBroad, Message: fmt.Sprintf(
 				"its image patterns match %d images; the maximum for all decisions with image patterns is %d; use patterns that match fewer images, or the same ones",
-				images, store.MaxReachedImages)})
+				images, bounds.images)})
 		}
 		return refused[digest]
 	})

@@ -484,7 +484,7 @@ func TestSyncVEXMatches(t *testing.T) {
 	// The findings of the last one came later, and were not refused.
 	s.matchBounds.all = 5
 	must(s.SyncVEX(t.Context(), revision, all[:2]))
-	if err := s.SyncVEX(t.Context(), revision, all[:3]); !errors.Is(err, store.ErrVEXTooMany) || !strings.Contains(err.Error(), "match 9 findings, the maximum is 5") {
+	if err := s.SyncVEX(t.Context(), revision, all[:3]); !errors.Is(err, store.ErrVEXTooMany) || !strings.Contains(err.Error(), "would match 9 findings; the maximum is 5") {
 		t.Errorf("more matches: %v", err)
 	}
 	if got := texts(t, s, decisionRows); len(got) != 6 {
@@ -494,4 +494,60 @@ func TestSyncVEXMatches(t *testing.T) {
 	if got := texts(t, s, decisionRows); len(got) != 3 || !strings.Contains(got[0], "|CVE-3|") {
 		t.Errorf("the findings have %v, want those of the only statement", got)
 	}
+}
+
+// TestSyncVEXRoom: what other decisions leave no room for is refused with the bound, by type, and statements end all the same.
+func TestSyncVEXRoom(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, config Config) {
+		config.Rules = ranked{}
+		s := openWith(t, config)
+		hold(t, s, 1, 4)
+		_, revision, err := s.VEX(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		one, two := statement("a", "one", "CVE-0", "1 *", model.DecisionNotAffected), statement("b", "two", "CVE-1", "1 *", model.DecisionNotAffected)
+		inImage := statement("c", "three", "CVE-2", "1 *", model.DecisionNotAffected)
+		inImage.Images = []string{"sha256:" + strings.Repeat("a", 64)}
+		sync := func(all ...store.Decision) error { return s.SyncVEX(t.Context(), revision, all) }
+		expectRefused := func(bound string, limit int, all ...store.Decision) {
+			t.Helper()
+			before := texts(t, s, decisionRows)
+			full, found := errors.AsType[*store.VEXRoomError](sync(all...))
+			if !found || !errors.Is(full, store.ErrVEXTooMany) || full.Limit != limit || !strings.Contains(full.Error(), bound) {
+				t.Errorf("%s: %v", bound, full)
+			}
+			if diff := cmp.Diff(before, texts(t, s, decisionRows)); diff != "" {
+				t.Errorf("%s: what was refused has an effect: %s", bound, diff)
+			}
+		}
+		if _, err := s.SyncDecisions(t.Context(), "test", decisionCases(clocktesting.NewFakeClock(time.Now()))[:2]); err != nil {
+			t.Fatal(err)
+		}
+		if err := sync(one, two); err != nil {
+			t.Fatal(err)
+		}
+		s.matchBounds.decisions = 4
+		expectRefused("3 statements of VEX documents besides 2 exceptions", 4, one, two, inImage)
+		// There are more decisions than the bound, and fewer statements and changed ones are taken.
+		s.matchBounds.decisions = 3
+		one.Status = model.DecisionAffected
+		if err := sync(one, two); err != nil {
+			t.Error(err)
+		}
+		if err := sync(one); err != nil {
+			t.Error(err)
+		}
+		s.matchBounds.decisions, s.matchBounds.images = 10, 0
+		inImage.Images[0] = "*@" + inImage.Images[0]
+		_, err = s.WantImages(t.Context(), []model.ImageKey{{
+			ImageID: "r.example/a" + strings.TrimPrefix(inImage.Images[0], "*"), Platform: model.Platform{OS: "linux", Architecture: "amd64"},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		expectRefused("too many images", 0, one, inImage)
+		checkHeld(t, s)
+	})
 }
