@@ -143,6 +143,12 @@ func TestNoRoomToJoin(t *testing.T) {
 			t.Error(refused)
 		}
 		s.expect(t, "one ended", map[string]int{"a": 3, "b": 2, "c": 2})
+		// There are more than the bounds now, and an edit makes no more.
+		b.Comment, s.matchBounds.namespaceJoined = "edited", 0
+		if refused = s.decide(t, one, b, c); len(refused) > 0 {
+			t.Error(refused)
+		}
+		s.matchBounds.namespaceJoined = store.MaxNamespaceJoinedReaches
 
 		// So does a finding that is new.
 		a, b = inPlace("a", "a", "", 0, 4), inPlace("b", "b", "", 4)
@@ -163,23 +169,23 @@ func TestNamespacesShareJoined(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, config Config) {
 		s := openJoining(t, config, "a", "b")
 		s.matchBounds.joined, s.matchBounds.namespaceJoined = 10, 2
-		whole, web, db := inPlace("a", "whole", "", 0, 1, 2), inPlace("a", "web", "web", 0, 1), inPlace("a", "db", "db", 0, 2)
+		whole, web, db := inPlace("a", "whole", "", 0, 1, 2, 3), inPlace("a", "web", "web", 0, 1), inPlace("a", "db", "db", 0, 2)
 		refused := s.decide(t, whole, web, db)
 		if message := refused["db"]; len(refused) != 1 || !strings.Contains(message, "namespace a would be the reason for 3") || !strings.Contains(message, "the maximum is 2") {
 			t.Errorf("refused: %q", refused)
 		}
-		// Another namespace adds one to each of the sets; what is there without it does not count for it.
-		b := inPlace("b", "b", "", 0, 1, 2, 3)
-		if refused = s.decide(t, whole, web, b); len(refused) > 0 {
-			t.Error(refused)
-		}
-		s.expect(t, "in a and b", map[string]int{"a": 1, "a/web": 1, "b": 0})
 		// Exceptions of the cluster have no share.
 		cluster := inPlace("a", "cluster", "db", 0, 2)
 		cluster.Object = store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: "cluster"}
-		if refused = s.decide(t, whole, web, b, cluster); len(refused) > 0 {
+		cluster.Places.Selector = "cluster"
+		if refused = s.decide(t, whole, web, cluster); len(refused) > 0 {
 			t.Error(refused)
 		}
+		// Another namespace is in each of the sets: three are there without it, and one is not.
+		if refused = s.decide(t, whole, web, cluster, inPlace("b", "b", "", 0, 1, 2, 3)); len(refused) > 0 {
+			t.Error(refused)
+		}
+		s.expect(t, "in a and b", map[string]int{"a": 0, "a/web": 0, "b": 0})
 	})
 }
 
