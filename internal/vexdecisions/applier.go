@@ -22,8 +22,8 @@ const (
 	maxAttempts = 5
 	// countEvery is how often findings are counted at most while no document changes.
 	countEvery = time.Minute
-	// roomEvery is how often sources are tried again that the store had no room for, while no document changes.
-	roomEvery = 10 * time.Minute
+	// syncAgain is when documents are applied again although none has changed.
+	syncAgain = 10 * time.Minute
 	// maxTime bounds one call of Sync or Apply.
 	maxTime = 2 * time.Minute
 	// MaxUnmatched bounds the statements of a source that are listed because they match nothing.
@@ -48,8 +48,7 @@ type Applier struct {
 	// revision is that of the documents that were read, "" before the first time.
 	revision string
 	sources  []*source
-	// crowded says that the store had no room for some of them at triedAt.
-	crowded bool
+	// triedAt is when they were applied.
 	triedAt time.Time
 	// counted is when findings were counted.
 	counted time.Time
@@ -160,10 +159,11 @@ func (a *Applier) latest(ctx context.Context) error {
 	return err
 }
 
-// sync reads the documents and applies them, unless they are the same as before.
+// sync reads the documents and applies them, unless they are the same as before and were applied not long ago: there can be room for more by then, and
+// a replica of another version can have applied them in another way.
 func (a *Applier) sync(ctx context.Context) error {
 	listed, revision, err := a.store.VEX(ctx)
-	if err != nil || revision == a.revision && (!a.crowded || a.clock.Since(a.triedAt) < roomEvery) {
+	if err != nil || revision == a.revision && a.clock.Since(a.triedAt) < syncAgain {
 		return err
 	}
 	sources := make([]*source, len(listed))
@@ -177,7 +177,7 @@ func (a *Applier) sync(ctx context.Context) error {
 		}
 		sources[i] = s
 	}
-	images, crowded, err := a.syncStore(ctx, revision, sources)
+	images, err := a.syncStore(ctx, revision, sources)
 	if err != nil {
 		return err
 	}
@@ -196,14 +196,14 @@ func (a *Applier) sync(ctx context.Context) error {
 		s.forget(aboutImages)
 	}
 	a.revision, a.sources, a.counts = revision, sources, nil
-	a.crowded, a.triedAt = crowded, a.clock.Now()
+	a.triedAt = a.clock.Now()
 	return nil
 }
 
 // syncStore makes the statements of the sources those that apply, and returns those that name images in another way than by digest. A source whose statements take too much work
 // is left out. So are the newest sources that the store has no room for, first one and then twice as many each time: a source never decides whether those
-// before it apply, and there are few attempts, each of which may look at all findings. crowded says that there are such sources.
-func (a *Applier) syncStore(ctx context.Context, revision string, sources []*source) (images []*vex.Statement, crowded bool, err error) {
+// before it apply, and there are few attempts, each of which may look at all findings.
+func (a *Applier) syncStore(ctx context.Context, revision string, sources []*source) (images []*vex.Statement, err error) {
 	for more := 1; ; {
 		decisions, images, err := combine(sources)
 		if err == nil {
@@ -213,16 +213,16 @@ func (a *Applier) syncStore(ctx context.Context, revision string, sources []*sou
 			for range more - 1 {
 				leaveOutNewest(sources, full)
 			}
-			crowded, more = true, 2*more
+			more *= 2
 			continue
 		}
 		heavy, found := errors.AsType[*store.VEXWorkError](err)
 		if !found {
-			return images, crowded, err
+			return images, err
 		}
 		n := slices.IndexFunc(sources, func(s *source) bool { return s.problem == nil && s.Kind == heavy.Kind && s.Name == heavy.Name })
 		if n < 0 {
-			return nil, crowded, err
+			return nil, err
 		}
 		sources[n].problem = &Problem{store.DecisionTooMany, heavy.Error()}
 	}

@@ -130,13 +130,22 @@ func (p *decisionPlan) leaveOut(tx *gorm.DB, source string, bounds matchBounds) 
 	if err := matchDecisions(tx, p.begin); err != nil {
 		return err
 	}
+	join, err := p.boundJoined(tx, ending, bounds)
+	if err != nil {
+		return err
+	}
+	// One that is refused takes no room from those behind it.
 	p.begin = slices.DeleteFunc(p.begin, func(n *newDecision) bool {
-		if taken.have(n.row.Namespace, len(n.findings), bounds) {
-			taken.add(n.row.Namespace, len(n.findings))
-			return false
+		if !taken.have(n.row.Namespace, len(n.findings), bounds) {
+			p.refuse(n, tooBroad(len(n.findings), bounds))
+			return true
 		}
-		p.refuse(n, tooBroad(len(n.findings), bounds))
-		return true
+		if problem := join(n); problem != nil {
+			p.refuse(n, *problem)
+			return true
+		}
+		taken.add(n.row.Namespace, len(n.findings))
+		return false
 	})
-	return p.boundJoined(tx, ending, bounds)
+	return nil
 }

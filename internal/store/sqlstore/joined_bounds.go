@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"gorm.io/gorm"
@@ -31,6 +32,9 @@ type placeSets struct {
 	namespaces map[int64]string
 	// before and now count the joined reaches.
 	before, now int
+	// overdrawn counts those that namespaces had before beyond their share, because findings came that their decisions match: they take no room from others. It
+	// is below 0 until it is counted.
+	overdrawn int
 }
 
 // get returns the set of some reaches, which are in order.
@@ -61,7 +65,7 @@ func (p *placeSets) move(finding int64, to *placeSet) {
 
 // readPlaceSets reads the sets of all findings, and moves these findings to those that are left without the decisions that end.
 func readPlaceSets(tx *gorm.DB, findings, ending []int64) (*placeSets, error) {
-	p := &placeSets{sets: map[string]*placeSet{}, of: map[int64]*placeSet{}, namespaces: map[int64]string{}}
+	p := &placeSets{sets: map[string]*placeSet{}, of: map[int64]*placeSet{}, namespaces: map[int64]string{}, overdrawn: -1}
 	joined, err := readJoinedReaches(tx)
 	if err != nil {
 		return nil, err
@@ -165,8 +169,25 @@ func (p *placeSets) share(namespace string, count func(*placeSet) int) int {
 	return total - len(others)
 }
 
-// boundJoined leaves out the new decisions with places for whose joined reaches there is no room. What makes them fewer is never refused.
-func (p *decisionPlan) boundJoined(tx *gorm.DB, ending []int64, bounds matchBounds) error {
+// overdraft counts the joined reaches that namespaces had before beyond their share.
+func (p *placeSets) overdraft(bounds matchBounds) int {
+	if p.overdrawn >= 0 {
+		return p.overdrawn
+	}
+	p.overdrawn = 0
+	counted := map[string]bool{"": true}
+	for _, namespace := range p.namespaces {
+		if !counted[namespace] {
+			counted[namespace] = true
+			p.overdrawn += max(0, p.share(namespace, func(s *placeSet) int { return s.before })-bounds.namespaceJoined)
+		}
+	}
+	return p.overdrawn
+}
+
+// boundJoined returns a function that joins a new decision with places to those that stay, or says why there is no room for its joined reaches. What makes
+// them fewer is never refused.
+func (p *decisionPlan) boundJoined(tx *gorm.DB, ending []int64, bounds matchBounds) (func(*newDecision) *store.DecisionProblem, error) {
 	joins := func(n *newDecision) bool {
 		return !n.over && n.suppresses != 0 && n.reach != nil && n.reach.placed && len(n.findings) > 0
 	}
@@ -179,7 +200,7 @@ func (p *decisionPlan) boundJoined(tx *gorm.DB, ending []int64, bounds matchBoun
 		}
 	}
 	if len(digests) == 0 {
-		return nil
+		return func(*newDecision) *store.DecisionProblem { return nil }, nil
 	}
 	err := inParts(ending, func(part []int64) error {
 		var findings []int64
@@ -189,21 +210,21 @@ func (p *decisionPlan) boundJoined(tx *gorm.DB, ending []int64, bounds matchBoun
 		return err
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	sets, err := readPlaceSets(tx, inOrder(touched), ending)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	slices.Sort(digests)
 	numbers, err := knownReaches(tx, slices.Compact(digests))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	added := int64(0) // Reaches that do not exist yet have numbers below 0.
-	p.begin = slices.DeleteFunc(p.begin, func(n *newDecision) bool {
+	return func(n *newDecision) *store.DecisionProblem {
 		if !joins(n) {
-			return false
+			return nil
 		}
 		reach := numbers[n.reach.digest]
 		if reach == 0 {
@@ -220,15 +241,14 @@ func (p *decisionPlan) boundJoined(tx *gorm.DB, ending []int64, bounds matchBoun
 		sets.add(n.findings, reach)
 		problem := sets.problem(n.row.Namespace, present, bounds)
 		if problem == nil {
-			return false
+			return nil
 		}
 		for i, finding := range n.findings {
 			sets.move(finding, previous[i])
 		}
-		p.refuse(n, *problem)
-		return true
-	})
-	return nil
+		maps.DeleteFunc(sets.sets, func(_ string, s *placeSet) bool { return s.joined() && s.before == 0 && s.now == 0 })
+		return problem
+	}, nil
 }
 
 // problem says why a decision of a namespace cannot apply with which these are the sets, nil if it can. present is how many joined reaches there are
@@ -238,7 +258,7 @@ func (p *placeSets) problem(namespace string, present int, bounds matchBounds) *
 		return nil
 	}
 	const advice = "use the same namespaces, workloads and images in several exceptions, or name fewer vulnerabilities and packages that other exceptions name, too"
-	if p.now > bounds.joined && p.now > p.before {
+	if p.now > bounds.joined && p.now > p.before && p.now-p.overdraft(bounds) > bounds.joined {
 		return &store.DecisionProblem{Reason: store.DecisionTooBroad, Message: fmt.Sprintf(
 			"findings that several exceptions about some places suppress would have more than %d different combinations of such exceptions, which is the maximum for all; %s",
 			bounds.joined, advice)}
