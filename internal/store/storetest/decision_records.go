@@ -128,6 +128,31 @@ var decisionRecordTests = map[string]func(*testing.T, *fixture){
 			t.Error("an order that is none is listed")
 		}
 	},
+	"Comments have characters of all languages, and each edit is a decision": func(t *testing.T, f *fixture) {
+		d := exception("d", model.DecisionFixed, []string{"CVE-1"}, nil)
+		all := func(want ...string) {
+			t.Helper()
+			f.decide(t, d)
+			page, err := f.ListDecisions(t.Context(), store.AllNamespaces(), store.DecisionQuery{Sort: store.SortDecisionSince})
+			must(t, err)
+			got := make([]string, len(page.Decisions))
+			for i, one := range page.Decisions {
+				got[i] = one.Comment
+			}
+			if !slices.Equal(want, got) {
+				t.Errorf("%d comments of %d bytes and others, want %d", len(got), len(got[0]), len(want))
+			}
+		}
+		const most = 4096 // As the schema of exceptions says.
+		long := strings.Repeat("漢😀", most/2)
+		d.Comment = long
+		all(long)
+		d.Comment = long + "one"
+		all(long, long)
+		all(long, long)
+		d.Comment = long + "two"
+		all(long, long, long)
+	},
 	"Decisions tell who deleted their object": func(t *testing.T, f *fixture) {
 		start := oldBuild.Built
 		f.clock.set(start)
