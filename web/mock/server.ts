@@ -13,7 +13,7 @@ import type {
   Image,
   SearchResults,
 } from "../src/gen/model/index.ts";
-import { makeBases, workloadsOn } from "./bases.ts";
+import { listedBases, makeBases, workloadsOn } from "./bases.ts";
 import { makeFindings, makeImages, makeOverview, makeSuppressed, suppression } from "./data.ts";
 import { MockExceptions, type ExceptionOptions } from "./exceptions.ts";
 import { MockNotifications, type NotificationOptions } from "./notifications.ts";
@@ -319,10 +319,10 @@ export class MockOperator {
       ) ?? [];
     if (kind === "overview") return void json(response, this.#overview(sums, images));
     if (kind === "bases")
-      return void json(
-        response,
-        this.#page(makeBases(images, url.searchParams, sums.workloads), url.searchParams),
-      );
+      return void json(response, {
+        ...this.#page(makeBases(images, url.searchParams, sums.workloads), url.searchParams),
+        listed: listedBases,
+      });
     if (kind === "images" && !encoded)
       return void json(
         response,

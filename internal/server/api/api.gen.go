@@ -21,6 +21,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// Defines values for BaseSource.
+const (
+	Listed BaseSource = "listed"
+	Shared BaseSource = "shared"
+)
+
+// Valid indicates whether the value is a known member of the BaseSource enum.
+func (e BaseSource) Valid() bool {
+	switch e {
+	case Listed:
+		return true
+	case Shared:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ChangeKind.
 const (
 	ChangeKindChanged ChangeKind = "changed"
@@ -1544,13 +1562,14 @@ type AffectedPage struct {
 	Workloads int `json:"workloads"`
 }
 
-// BaseImage What the image was built on: the most layers, from the lowest one, that it shares with another visible image that has no other layers or another name
-// (the last part of the repository). Absent if it shares none and states none.
+// BaseImage What the image was built on: the most layers, from the lowest one, of a visible image that the list of base images names, and that has no other layers.
+// Without such an image, it is the most layers that it shares with another visible image that has no other layers or another name (the last part of the
+// repository). Absent if it shares none and states none.
 type BaseImage struct {
 	// ChainId OCI chain ID of these layers.
 	ChainId *string `json:"chainId,omitempty"`
 
-	// ImageId Image that has these layers and no others; of several, the one that was created first. Absent if no such image is known.
+	// ImageId Image that has these layers and no others, one that is listed if `source` is `listed`; of several, the one that was created first. Absent if no such image is known.
 	ImageId *string `json:"imageId,omitempty"`
 
 	// Layers Number of layers of the base image. Absent if the image shares no layers with another one.
@@ -1558,6 +1577,10 @@ type BaseImage struct {
 
 	// Platform Platform of that image.
 	Platform *string `json:"platform,omitempty"`
+
+	// Source How the base image was recognized. `listed`: the list of base images names an image that has these layers and no others. `shared`: another image has
+	// these layers, too. Absent if the image shares no layers with another one.
+	Source *BaseSource `json:"source,omitempty"`
 
 	// StatedDigest Digest in the annotation or label `org.opencontainers.image.base.digest`.
 	StatedDigest *string `json:"statedDigest,omitempty"`
@@ -1568,12 +1591,19 @@ type BaseImage struct {
 
 // BasePage defines model for BasePage.
 type BasePage struct {
-	Items         []BaseSummary `json:"items"`
+	Items []BaseSummary `json:"items"`
+
+	// Listed The list of base images. Absent without one.
+	Listed        *[]ListedBase `json:"listed,omitempty"`
 	NextPageToken *string       `json:"nextPageToken,omitempty"`
 
 	// Total Number of items on all pages.
 	Total int `json:"total"`
 }
+
+// BaseSource How the base image was recognized. `listed`: the list of base images names an image that has these layers and no others. `shared`: another image has
+// these layers, too. Absent if the image shares no layers with another one.
+type BaseSource string
 
 // BaseSummary defines model for BaseSummary.
 type BaseSummary struct {
@@ -1600,6 +1630,10 @@ type BaseSummary struct {
 
 	// Scanned Number of these images that have been matched.
 	Scanned int `json:"scanned"`
+
+	// Source How the base image was recognized. `listed`: the list of base images names an image that has these layers and no others. `shared`: another image has
+	// these layers, too. Absent if the image shares no layers with another one.
+	Source BaseSource `json:"source"`
 
 	// StatedName Reference in the annotation or label `org.opencontainers.image.base.name`, if all images on the base image that have it agree.
 	StatedName *string `json:"statedName,omitempty"`
@@ -2442,8 +2476,9 @@ type Image struct {
 	// AttestedBy ID of the key that verified the SBOM, which was attested in the registry: `sha256:` and the digest of the public key. Absent if the operator generated the SBOM.
 	AttestedBy *string `json:"attestedBy,omitempty"`
 
-	// Base What the image was built on: the most layers, from the lowest one, that it shares with another visible image that has no other layers or another name
-	// (the last part of the repository). Absent if it shares none and states none.
+	// Base What the image was built on: the most layers, from the lowest one, of a visible image that the list of base images names, and that has no other layers.
+	// Without such an image, it is the most layers that it shares with another visible image that has no other layers or another name (the last part of the
+	// repository). Absent if it shares none and states none.
 	Base        *BaseImage `json:"base,omitempty"`
 	CatalogedAt *time.Time `json:"catalogedAt,omitempty"`
 
@@ -2614,6 +2649,15 @@ type KnownExploited struct {
 
 // LabelSelector A label selector of Kubernetes. An empty one selects everything.
 type LabelSelector = metav1.LabelSelector
+
+// ListedBase An entry of the list of base images.
+type ListedBase struct {
+	// Images Number of visible images that the entry names and whose layers are known, whether or not others were built on them. With 0, it recognizes no base image.
+	Images int `json:"images"`
+
+	// Pattern Repositories or a digest, for example `registry.example.com/base/*`.
+	Pattern string `json:"pattern"`
+}
 
 // Location defines model for Location.
 type Location struct {

@@ -3,10 +3,16 @@
  * Do not edit.
  */
 import type { BaseSummary } from "./baseSummary.ts";
+import type { ListedBase } from "./listedBase.ts";
 
 export interface BasePage {
   items: BaseSummary[];
   /** Number of items on all pages. */
   total: number;
   nextPageToken?: string;
+  /**
+   * The list of base images. Absent without one.
+   * @maxItems 100
+   */
+  listed?: ListedBase[];
 }
