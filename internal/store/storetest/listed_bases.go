@@ -151,7 +151,7 @@ func (f *fixture) expectListed(t *testing.T, step string, in store.Namespaces, i
 var listedBaseTests = map[string]func(*testing.T, *fixture){
 	"Listed base images come before shared layers": func(t *testing.T, f *fixture) {
 		one, two, all := image("one", amd64), image("two-two", amd64), store.AllNamespaces()
-		plain, base, golang := image("plain-base", amd64), image("listed/base", amd64), image("x/golang", amd64)
+		plain, base, golang := image("a-plain", amd64), image("listed/base", amd64), image("x/golang", amd64)
 		at := func(source store.BaseSource, key model.ImageKey, numbers ...int) store.Base {
 			chain := model.ChainIDs(layers(numbers...))
 			return store.Base{Layers: len(numbers), ChainID: chain[len(chain)-1], Source: source, Image: key}
