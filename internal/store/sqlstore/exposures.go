@@ -1,0 +1,270 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
+)
+
+// exposureOrder has the workload that was exposed first in front.
+var exposureOrder = []sqldb.SortKey{{Column: "l.since", Number: true}, {Column: "l.namespace"}, {Column: "l.kind"}, {Column: "l.name"}}
+
+// exposureToken is what a page token of exposed workloads belongs to.
+type exposureToken struct {
+	List, ID string
+	Where    store.Where
+}
+
+// exposedWorkload is a workload with when it was exposed first.
+type exposedWorkload struct {
+	Namespace, Kind, Name string
+	Since                 int64
+}
+
+func (r *exposedWorkload) value(column string) string {
+	switch column {
+	case "l.namespace":
+		return r.Namespace
+	case "l.kind":
+		return r.Kind
+	case "l.name":
+		return r.Name
+	default:
+		return strconv.FormatInt(r.Since, 10)
+	}
+}
+
+func (r *exposedWorkload) workload() store.Workload {
+	return store.Workload{Namespace: r.Namespace, Kind: r.Kind, Name: r.Name}
+}
+
+// suppressedInWorkload is the condition that decisions suppress finding f in the image of ip in the workload of u.
+const suppressedInWorkload = `EXISTS (SELECT 1 FROM finding_suppressions fs WHERE fs.finding_id = f.id AND (fs.reach = 0
+	OR EXISTS (SELECT 1 FROM reached x WHERE x.reach = fs.reach AND x.image_pk = ip.image_pk)
+	OR EXISTS (SELECT 1 FROM reached_namespaces y WHERE y.reach = fs.reach AND y.image_pk = ip.image_pk AND y.namespace = u.namespace AND ` + hasWorkload + ")))"
+
+// Exposures implements store.Reader.
+func (s *Store) Exposures(ctx context.Context, in store.Namespaces, query store.ExposureQuery) (store.ExposurePage, error) {
+	const what = "list when workloads had a vulnerability"
+	if query.ID == "" {
+		return store.ExposurePage{}, fmt.Errorf("%s: the ID of the vulnerability is missing", what)
+	}
+	var page store.ExposurePage
+	err := s.read(ctx, what, func(tx *gorm.DB) error {
+		page = store.ExposurePage{}
+		current, err := currentNumber(tx)
+		if err != nil {
+			return err
+		}
+		q := exposureQuery{tx: tx, chosen: place{query.Where, in}, names: spellings(query.ID), current: current}
+		entries := q.rows().Select("u.namespace, u.kind, u.name, MIN(" + q.since() + ") AS since").Group("u.namespace, u.kind, u.name")
+		rows, next, total, err := readEntries(tx, entries, exposureOrder, query.Page, exposureToken{"exposures", query.ID, query.Where}, (*exposedWorkload).value)
+		if err != nil {
+			return err
+		}
+		page.NextToken, page.Total, page.Workloads = next, total, make([]store.WorkloadExposures, len(rows))
+		for from := 0; from < len(rows); from += maxWorkloads {
+			to := min(len(rows), from+maxWorkloads)
+			if err := q.read(rows[from:to], page.Workloads[from:to]); err != nil {
+				return err
+			}
+		}
+		return setOwners(tx, workloadsIn(page.Workloads, func(w *store.WorkloadExposures) *store.Workload { return &w.Workload }))
+	})
+	if err != nil {
+		return store.ExposurePage{}, err
+	}
+	return page, nil
+}
+
+// exposureQuery is a store.ExposureQuery in the words of the database.
+type exposureQuery struct {
+	tx      *gorm.DB
+	chosen  place
+	names   []string
+	current int64
+}
+
+// rows begins a statement about each time in which a container of a workload, as presence u, ran image i while its package had finding f.
+func (q *exposureQuery) rows() *gorm.DB {
+	found := q.tx.Table("(?) AS named", q.tx.Table("vulnerability_names AS n").Distinct("n.vulnerability_pk").Where("n.name IN ?", q.names)).
+		Joins("CROSS JOIN findings f").
+		Joins("LEFT JOIN generations e ON e.number = f.until_gen AND e.number <= ?", q.current).
+		Joins("CROSS JOIN image_packages ip").
+		Joins("CROSS JOIN images i").
+		Joins("CROSS JOIN image_presences u").
+		Where("f.vulnerability_pk = named.vulnerability_pk AND f.from_gen <= ? AND ip.package_pk = f.package_pk AND ip.excluded = 0", q.current).
+		Where("i.id = ip.image_pk AND i.matched_at > 0 AND u.image_pk = ip.image_pk")
+	found = visiblePresences(uses(found, q.chosen), "u", q.chosen.in)
+	return found.Where(q.since() + " < " + q.until())
+}
+
+// since is when the time of a row begins.
+func (q *exposureQuery) since() string {
+	opened := "f.opened_at"
+	if !q.chosen.in.All() {
+		opened = laterOf(opened, "i.matched_at")
+	}
+	return "(" + laterOf("("+presenceSince("u", q.chosen.in)+")", "("+opened+")") + ")"
+}
+
+// until is when the time of a row ends.
+func (q *exposureQuery) until() string {
+	return "(CASE WHEN u.until_time < " + ended + " THEN u.until_time ELSE " + ended + " END)"
+}
+
+// of adds the condition that u is a presence of one of some workloads. It may keep others with the same names.
+func (q *exposureQuery) of(rows *gorm.DB, workloads []exposedWorkload) *gorm.DB {
+	namespaces, names := make([]string, len(workloads)), make([]string, len(workloads))
+	for i := range workloads {
+		namespaces[i], names[i] = workloads[i].Namespace, workloads[i].Name
+	}
+	slices.Sort(namespaces)
+	slices.Sort(names)
+	return rows.Where("u.namespace IN ? AND u.name IN ?", slices.Compact(namespaces), slices.Compact(names))
+}
+
+// read reads all about the workloads of a page.
+func (q *exposureQuery) read(page []exposedWorkload, out []store.WorkloadExposures) error {
+	all := make(map[store.Workload]*exposures, len(page))
+	for i := range page {
+		all[page[i].workload()] = &exposures{images: map[imageName]bool{}, packages: map[string]bool{}, suppressed: true}
+	}
+	columns := "u.namespace, u.kind, u.name, " + q.since() + " AS began, " + q.until() + " AS went, " +
+		"CASE WHEN " + ended + " <= u.until_time THEN 1 ELSE 0 END AS by_database, i.image_id, i.platform, p.name AS package, " +
+		"CASE WHEN " + suppressedInWorkload + " THEN 1 ELSE 0 END AS suppressed"
+	rows := q.of(q.rows(), page).Joins("CROSS JOIN packages p").Where("p.id = f.package_pk").Select(columns).Order("began, went, by_database")
+	err := eachRow(rows, func(scan func(...any) error) error {
+		var w store.Workload
+		var row exposureRow
+		if err := scan(&w.Namespace, &w.Kind, &w.Name, &row.since, &row.until, &row.byDatabase, &row.image.imageID, &row.image.platform, &row.pkg, &row.suppressed); err != nil {
+			return err
+		}
+		if e := all[w]; e != nil {
+			e.add(&row)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	presences := visiblePresences(q.of(q.tx.Table("image_presences AS u"), page), "u", q.chosen.in).
+		Select("u.namespace, u.kind, u.name, " + presenceSince("u", q.chosen.in) + ", u.until_time")
+	err = eachRow(presences, func(scan func(...any) error) error {
+		var w store.Workload
+		var since, until int64
+		if err := scan(&w.Namespace, &w.Kind, &w.Name, &since, &until); err != nil {
+			return err
+		}
+		if e := all[w]; e != nil {
+			e.ran(since, until)
+		}
+		return nil
+	})
+	for i := range page {
+		w := page[i].workload()
+		one, imageErr := all[w].of(w)
+		if imageErr != nil {
+			return imageErr
+		}
+		out[i] = one
+	}
+	return err
+}
+
+// exposureRow is a time in which a container ran an image with a finding.
+type exposureRow struct {
+	since, until int64
+	// byDatabase says that it ended with the finding.
+	byDatabase, suppressed bool
+	image                  imageName
+	pkg                    string
+}
+
+// exposures is when a workload ran images with a vulnerability.
+type exposures struct {
+	// last are the last of them, count counts all.
+	last       []exposureSpan
+	count      int
+	images     map[imageName]bool
+	packages   map[string]bool
+	suppressed bool
+}
+
+type exposureSpan struct {
+	since, until int64
+	// byDatabase and runs say that a finding was closed at the end, and that the workload ran on.
+	byDatabase, runs bool
+}
+
+// add adds a row. They come in the order of time.
+func (e *exposures) add(row *exposureRow) {
+	e.images[row.image], e.packages[row.pkg] = true, true
+	if row.until == stillOpen {
+		e.suppressed = e.suppressed && row.suppressed
+	}
+	span := exposureSpan{since: row.since, until: row.until, byDatabase: row.byDatabase}
+	if n := len(e.last); n > 0 && span.since <= e.last[n-1].until {
+		switch last := &e.last[n-1]; {
+		case span.until > last.until:
+			last.until, last.byDatabase = span.until, span.byDatabase
+		case span.until == last.until:
+			last.byDatabase = last.byDatabase || span.byDatabase
+		}
+		return
+	}
+	if e.count++; len(e.last) == store.MaxExposures {
+		e.last = slices.Delete(e.last, 0, 1)
+	}
+	e.last = append(e.last, span)
+}
+
+// ran notes what of the exposures ended while the workload ran on, maybe after a gap as between two presences.
+func (e *exposures) ran(since, until int64) {
+	for i := range e.last {
+		span := &e.last[i]
+		span.runs = span.runs || span.until < until && since <= span.until+store.PresenceGap.Microseconds()
+	}
+}
+
+func (e *exposures) of(w store.Workload) (store.WorkloadExposures, error) {
+	out := store.WorkloadExposures{Workload: w, ExposureCount: e.count, ImageCount: len(e.images), PackageCount: len(e.packages)}
+	for i := range e.last {
+		span := &e.last[i]
+		one := store.Exposure{Since: fromMicros(span.since), Until: fromEnd(span.until)}
+		switch {
+		case span.until == stillOpen:
+		case span.byDatabase:
+			one.End = store.ExposureEndDatabase
+		case span.runs:
+			one.End = store.ExposureEndImage
+		default:
+			one.End = store.ExposureEndWorkload
+		}
+		out.Exposures = append(out.Exposures, one)
+	}
+	if n := len(e.last); n > 0 {
+		out.Suppressed = e.suppressed && e.last[n-1].until == stillOpen
+	}
+	images := slices.SortedFunc(maps.Keys(e.images), func(a, b imageName) int {
+		return cmp.Or(cmp.Compare(a.imageID, b.imageID), cmp.Compare(a.platform, b.platform))
+	})
+	for _, image := range images[:min(len(images), store.MaxReach)] {
+		key, err := keyOf(image.imageID, image.platform)
+		if err != nil {
+			return store.WorkloadExposures{}, err
+		}
+		out.Images = append(out.Images, key)
+	}
+	packages := slices.Sorted(maps.Keys(e.packages))
+	out.Packages = packages[:min(len(packages), store.MaxReach)]
+	return out, nil
+}
