@@ -94,6 +94,7 @@ func visits() []visit {
 		{"/api/v1/images/{imageId}/newer-tags", image + "/newer-tags", `"closed":{"critical":`},
 		{"/api/v1/images/{imageId}/newer-tags", image + "/newer-tags?platform=linux/amd64", `"failureReason":"ImagePullDenied"`},
 		{"/api/v1/images/{imageId}/findings", image + "/findings", `"owners":["Team Shop"]`},
+		{"/api/v1/vulnerabilities/{id}/exposures", "/api/v1/vulnerabilities/CVE-2024-0000/exposures", `"exposures":[{"since":`},
 		{"/api/v1/vulnerabilities/{id}/affected", "/api/v1/vulnerabilities/CVE-2024-0000/affected", `"owners":["Team Shop"]`},
 		{"/api/v1/vulnerabilities/{id}", "/api/v1/vulnerabilities/CVE-2024-0000", `"images":2`},
 		{"/api/v1/vulnerabilities/{id}", "/api/v1/vulnerabilities/CVE-2024-0000", `"summary":{`},
@@ -142,6 +143,9 @@ func visits() []visit {
 		},
 		"/api/v1/vulnerabilities/{id}/affected": {
 			"", "on=" + today, "namespace=shop", "workload=web", "workloadKind=Deployment", "owner=Team+Shop", "noOwner=true", "pageSize=1", "format=json", "closed=false",
+		},
+		"/api/v1/vulnerabilities/{id}/exposures": {
+			"", "namespace=shop", "workload=web", "workloadKind=Deployment", "owner=Team+Shop", "noOwner=true", "pageSize=1", "format=json",
 		},
 		"/api/v1/packages": {
 			"", "name=log4j-core&version=%3C2.17", "text=LOG4J", "type=apk", "imageId=" + escape(scannedID), "severity=Critical", "vulnerable=true",

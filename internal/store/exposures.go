@@ -43,6 +43,8 @@ type ExposureQuery struct {
 // WorkloadExposures is when a workload ran images with a vulnerability.
 type WorkloadExposures struct {
 	Workload Workload
+	// Since is when the first exposure began.
+	Since time.Time
 	// Exposures has the last MaxExposures, the earliest of them first; ExposureCount counts all.
 	Exposures     []Exposure
 	ExposureCount int

@@ -171,7 +171,7 @@ func (q *exposureQuery) read(page []exposedWorkload, out []store.WorkloadExposur
 	})
 	for i := range page {
 		w := page[i].workload()
-		one, imageErr := all[w].of(w)
+		one, imageErr := all[w].of(w, page[i].Since)
 		if imageErr != nil {
 			return imageErr
 		}
@@ -235,8 +235,8 @@ func (e *exposures) ran(since, until int64) {
 	}
 }
 
-func (e *exposures) of(w store.Workload) (store.WorkloadExposures, error) {
-	out := store.WorkloadExposures{Workload: w, ExposureCount: e.count, ImageCount: len(e.images), PackageCount: len(e.packages)}
+func (e *exposures) of(w store.Workload, since int64) (store.WorkloadExposures, error) {
+	out := store.WorkloadExposures{Workload: w, Since: fromMicros(since), ExposureCount: e.count, ImageCount: len(e.images), PackageCount: len(e.packages)}
 	for i := range e.last {
 		span := &e.last[i]
 		one := store.Exposure{Since: fromMicros(span.since), Until: fromEnd(span.until)}

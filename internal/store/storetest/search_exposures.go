@@ -66,7 +66,7 @@ func (m *searchModel) checkExposures() {
 		}
 	}
 	slices.SortFunc(want, func(a, b store.WorkloadExposures) int {
-		return cmp.Or(a.Exposures[0].Since.Compare(b.Exposures[0].Since), cmp.Compare(a.Workload.Namespace, b.Workload.Namespace), cmp.Compare(a.Workload.Name, b.Workload.Name))
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Workload.Namespace, b.Workload.Namespace), cmp.Compare(a.Workload.Name, b.Workload.Name))
 	})
 	comparePages(m.t, fmt.Sprintf("exposures %+v", query), want, func(page store.Page) ([]store.WorkloadExposures, string, int, error) {
 		query.Page = page
@@ -90,7 +90,9 @@ func (m *searchModel) exposures(w store.Workload, all []*exposed, times []time.T
 		}
 		switch {
 		case now && !before:
-			out.ExposureCount++
+			if out.ExposureCount++; out.ExposureCount == 1 {
+				out.Since = t
+			}
 			out.Exposures = append(out.Exposures, store.Exposure{Since: t})
 		case before && !now:
 			last := &out.Exposures[len(out.Exposures)-1]
