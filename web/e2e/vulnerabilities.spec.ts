@@ -155,7 +155,7 @@ test("the timeline shows which workloads ran it when, narrow and wide", async ({
   const rows = page.getByRole("table", { name: "Timeline" }).getByRole("row");
   await expect(rows.nth(1)).toContainText(/since \w+ \d+, \d{4}the last of 2 times since \w+ \d+, \d{4}/);
   await expect(rows.nth(2)).toContainText(/since \w+ \d+, \d{4}suppressed/);
-  await expect(rows.nth(4)).toContainText(/\w+ \d+, \d{4} to \w+ \d+, \d{4}then it ran other images/);
+  await expect(rows.nth(4)).toContainText(/\w+ \d+, \d{4} to \w+ \d+, \d{4}then the database closed it/);
   for (const width of [1440, 360]) {
     await page.setViewportSize({ width, height: 900 });
     await expectFits(page);

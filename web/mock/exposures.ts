@@ -10,7 +10,7 @@ export function makeExposures(workloads: WorkloadSummary[]): WorkloadExposures[]
     const ended = {
       since: at(since),
       until: at(since - 1),
-      end: (["Image", "Database", "Workload"] as const)[index % 3],
+      end: (["Image", "Database", "Workload"] as const)[Math.floor(index / 3) % 3],
     };
     const exposures =
       index === 0 ? [ended, { since: at(20) }] : index % 3 === 0 ? [ended] : [{ since: at(since) }];

@@ -19,8 +19,8 @@ export function UnknownBases({ listed = [] }: { listed: ListedBase[] | undefined
       className="mt-3"
       title={
         unknown.length === 1
-          ? "One entry of the list of base images matches no image with known layers in your namespaces"
-          : `${formatNumber(unknown.length)} entries of the list of base images match no image with known layers in your namespaces`
+          ? "One entry of the list of base images matches no image with known layers"
+          : `${formatNumber(unknown.length)} entries of the list of base images match no image with known layers`
       }
     >
       <ul className="untrusted">
@@ -31,7 +31,7 @@ export function UnknownBases({ listed = [] }: { listed: ListedBase[] | undefined
         ))}
         {rest > 0 && <li>and {formatNumber(rest)} more</li>}
       </ul>
-      <p>A base image is known once a container has run it.</p>
+      <p>A base image is known once a container has run it in a namespace that you see.</p>
     </Callout>
   );
 }
