@@ -213,11 +213,8 @@ func (e *exposures) add(row *exposureRow) {
 	}
 	span := exposureSpan{since: row.since, until: row.until, byDatabase: row.byDatabase}
 	if n := len(e.last); n > 0 && span.since <= e.last[n-1].until {
-		switch last := &e.last[n-1]; {
-		case span.until > last.until:
+		if last := &e.last[n-1]; span.until > last.until {
 			last.until, last.byDatabase = span.until, span.byDatabase
-		case span.until == last.until:
-			last.byDatabase = last.byDatabase || span.byDatabase
 		}
 		return
 	}

@@ -43,7 +43,11 @@ var exposureTests = map[string]func(*testing.T, *fixture){
 		had, also, fixed, all := image("had", amd64), image("also", amd64), image("fixed-1", amd64), store.AllNamespaces()
 		f.clock.set(day)
 		for key, name := range map[model.ImageKey]string{had: "p", also: "q", fixed: "r"} {
-			f.catalog(t, key, key.ImageID, catalogOf(name))
+			catalog := catalogOf(name)
+			if key == fixed { // What is excluded is not vulnerable.
+				catalog.Packages = append(catalog.Packages, model.HeldPackage{Package: pkg("p"), Excluded: true})
+			}
+			f.catalog(t, key, key.ImageID, catalog)
 			f.match(t, key, key.ImageID, answers{"p": {finding("CVE-1", model.SeverityHigh)}, "q": {finding("CVE-1", model.SeverityLow), finding("CVE-2", model.SeverityLow)}})
 		}
 		f.expectExposed(t, "nothing ran", all)
