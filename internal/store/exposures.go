@@ -22,7 +22,7 @@ const (
 	ExposureEndWorkload ExposureEnd = "Workload"
 )
 
-// Exposure is an uninterrupted time in which a workload ran images with a vulnerability, whichever package has it.
+// Exposure is an uninterrupted time in which a workload ran images with a vulnerability in any package.
 type Exposure struct {
 	Since time.Time
 	// Until is zero while it goes on.
