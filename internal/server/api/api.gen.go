@@ -2344,7 +2344,7 @@ type ExceptionSavingReason string
 // ExceptionSpec The spec of the custom resource. Its fields are described in the reference of exceptions.
 type ExceptionSpec = scannerv1alpha1.ExceptionSpec
 
-// Exposure An uninterrupted period in which a workload ran images with a vulnerability, whichever package has it.
+// Exposure An uninterrupted period in which a workload ran images with a vulnerability in any package.
 type Exposure struct {
 	// End Why the exposure ended. `Database`: a database build closed the finding. `Image`: the workload continued with images without the vulnerability.
 	// `Workload`: nothing of the workload ran any longer. Absent while the exposure continues.

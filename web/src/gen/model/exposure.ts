@@ -5,7 +5,7 @@
 import type { ExposureEnd } from "./exposureEnd.ts";
 
 /**
- * An uninterrupted period in which a workload ran images with a vulnerability, whichever package has it.
+ * An uninterrupted period in which a workload ran images with a vulnerability in any package.
  */
 export interface Exposure {
   since: string;
