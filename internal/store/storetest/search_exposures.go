@@ -102,7 +102,9 @@ func (m *searchModel) exposures(w store.Workload, all []*exposed, times []time.T
 			}) {
 				last.End = store.ExposureEndImage
 			}
-			if slices.ContainsFunc(all, func(e *exposed) bool { return e.closed.Equal(t) && e.Since.Before(t) && (e.Until.IsZero() || !e.Until.Before(t)) }) {
+			if slices.ContainsFunc(all, func(e *exposed) bool {
+				return e.closed.Equal(t) && e.Since.Before(t) && (e.Until.IsZero() || !e.Until.Before(t))
+			}) {
 				last.End = store.ExposureEndDatabase
 			}
 		}
