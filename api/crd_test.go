@@ -318,6 +318,8 @@ func TestValidation(t *testing.T) {
 		"a ConfigMap":                     {"VEXSource", `{configMap: {name: vex, key: ours.json}}`, ""},
 		"no place of documents":           {"VEXSource", `{interval: 1h}`, "exactly one of http, oci and configMap"},
 		"two places of documents":         {"VEXSource", `{configMap: {name: vex, key: a}, oci: {reference: a.example/b}}`, "exactly one of http, oci and configMap"},
+		"exported decisions":              {"VEXSource", `{configMap: {name: vex, key: ours.json}, exportedDecisions: Full}`, ""},
+		"exported decisions, all":         {"VEXSource", `{configMap: {name: vex, key: ours.json}, exportedDecisions: All}`, "exportedDecisions"},
 		"documents without TLS":           {"VEXSource", `{http: {url: "http://example.com/"}}`, "url must be https"},
 		"a password in a URL":             {"VEXSource", `{http: {url: "https://a:b@example.com/"}}`, "url must be https"},
 		"a URL without a host":            {"VEXSource", `{http: {url: "https:///vex"}}`, "url must be https"},

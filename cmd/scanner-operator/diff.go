@@ -42,7 +42,7 @@ Exit codes: 0 on success, 1 on an error, 2 if an opened vulnerability has the se
 	flags := command.Flags()
 	flags.StringVarP(&o.output, "output", "o", outputTable, "Output format: table or json")
 	flags.StringVar(&o.failOn, "fail-on", "", "Exit with code 2 if an opened vulnerability has this severity or a higher one: negligible, low, medium, high or critical")
-	flags.StringArrayVar(&o.vex.files, "vex", nil, "VEX document (OpenVEX, CSAF or CycloneDX, in JSON) whose statements suppress vulnerabilities. May be repeated")
+	o.vex.addFileFlags(flags)
 	o.addSourceFlags(flags, "PEM file of certificate authorities to trust for registries and database downloads, in addition to those of the system")
 	return command
 }

@@ -72,7 +72,7 @@ Exit codes: 0 on success, 1 on an error, also if one of the images or tags canno
 	flags.StringVarP(&o.output, "output", "o", outputTable, "Output format: table or json")
 	flags.IntVar(&o.limit, "limit", candidates.DefaultLimit, fmt.Sprintf("Maximum number of newer tags, 1 to %d", candidates.MaxLimit))
 	flags.BoolVar(&o.listOnly, "list-only", false, "Print the newer tags without scanning any image")
-	flags.StringArrayVar(&o.vex.files, "vex", nil, "VEX document (OpenVEX, CSAF or CycloneDX, in JSON) whose statements suppress vulnerabilities. May be repeated")
+	o.vex.addFileFlags(flags)
 	flags.IntVar(&o.maxImages, "max-images", defaultClusterImages, fmt.Sprintf("Without IMAGE: maximum number of images that run and are compared, 1 to %d", maxClusterImages))
 	o.addSourceFlags(flags, "PEM file of certificate authorities to trust for registries, database downloads and --url, in addition to those of the system")
 	o.cluster = plugin.NewClusterOptions(flags, "Namespace whose images are compared")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -20,13 +21,21 @@ const maxUnmatched = 5
 
 // vexOptions are the flags of "scan" about VEX documents.
 type vexOptions struct {
-	files          []string
-	showSuppressed bool
+	// files are documents, and exported those whose decisions apply in full.
+	files, exported []string
+	showSuppressed  bool
+}
+
+// addFileFlags adds the flags that name documents.
+func (o *vexOptions) addFileFlags(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&o.files, "vex", nil,
+		"VEX document (OpenVEX, CSAF or CycloneDX, in JSON) whose statements suppress vulnerabilities. May be repeated")
+	flags.StringArrayVar(&o.exported, "exported-decisions", nil,
+		"VEX document that scanner-operator has exported, whose decisions apply in full: accepted risks suppress vulnerabilities, too, and decisions end when they state. May be repeated")
 }
 
 func (o *vexOptions) addFlags(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&o.files, "vex", nil,
-		"VEX document (OpenVEX, CSAF or CycloneDX, in JSON) whose statements suppress vulnerabilities. May be repeated")
+	o.addFileFlags(flags)
 	flags.BoolVar(&o.showSuppressed, "suppressed", false,
 		"List suppressed vulnerabilities with status, justification and source: after the table, in sarif as suppressions, in cyclonedx-json as analysis, in csv in columns. json always contains them")
 }
@@ -36,21 +45,30 @@ func (o *vexOptions) read(format report.Format) (*vex.Set, error) {
 	if o.showSuppressed && !report.ShowsSuppressed(format) {
 		return nil, fmt.Errorf("--suppressed does not support the output format %s; use another one", format)
 	}
-	if o.showSuppressed && len(o.files) == 0 {
-		return nil, errors.New("--suppressed requires --vex")
+	count := len(o.files) + len(o.exported)
+	if o.showSuppressed && count == 0 {
+		return nil, errors.New("--suppressed requires --vex or --exported-decisions")
 	}
-	if len(o.files) == 0 {
+	if count == 0 {
 		return nil, nil //nolint:nilnil // no document is no error
 	}
-	if len(o.files) > vex.MaxDocuments {
-		return nil, fmt.Errorf("--vex: %d documents are more than the limit of %d", len(o.files), vex.MaxDocuments)
+	if count > vex.MaxDocuments {
+		return nil, fmt.Errorf("--vex and --exported-decisions: %d documents are more than the limit of %d", count, vex.MaxDocuments)
 	}
-	documents := make([]*vex.Document, 0, len(o.files))
+	documents := make([]*vex.Document, 0, count)
 	for _, name := range o.files {
 		document, err := readVEX(name)
 		if err != nil {
 			return nil, fmt.Errorf("--vex: %w", err)
 		}
+		documents = append(documents, document)
+	}
+	for _, name := range o.exported {
+		document, err := readVEX(name)
+		if err != nil {
+			return nil, fmt.Errorf("--exported-decisions: %w", err)
+		}
+		document.ExportedDecisions = true
 		documents = append(documents, document)
 	}
 	set, err := vex.NewSet(documents)
@@ -76,7 +94,7 @@ func (o *vexOptions) apply(
 	if set == nil {
 		return findings, nil
 	}
-	result, err := set.Apply(ctx, names, findings, match.Versions{})
+	result, err := set.Apply(ctx, names, findings, match.Versions{}, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +110,10 @@ func (o *vexOptions) apply(
 			break
 		}
 		reason := ""
-		if !u.Statement.Identified() {
+		switch {
+		case u.Ended:
+			reason = "; the decision ended at " + u.Statement.Decided.ExpiresAt.Format(time.RFC3339)
+		case !u.Statement.Identified():
 			reason = "; no product has a PURL, a CPE or a digest"
 		}
 		_, _ = fmt.Fprintf(stderr, "  %s: %s (%.100q, %s%s)\n", u.Source, u.Statement.Position, u.Statement.Vulnerability, u.Statement.Status, reason)

@@ -119,6 +119,54 @@ func TestScanVEXFailOn(t *testing.T) {
 	}
 }
 
+// TestScanExportedDecisions: accepted risks of a document and the ends of its decisions apply if the document is named as one with exported decisions, and the
+// documents beside it are like any other.
+func TestScanExportedDecisions(t *testing.T) {
+	dir, sbom := t.TempDir(), sbomFile(t, log4j)
+	decided := func(status, notes string) string {
+		return vexFile(t, "decisions.json", strings.Replace(vexStatement("CVE-2021-44228", status, log4jPURL), `"products"`, `"status_notes": `+fmt.Sprintf("%q", notes)+`, "products"`, 1))
+	}
+	accepted := decided("affected", "Decision: AcceptedRisk until 2999-03-31T00:00:00Z.")
+	ended := decided("not_affected", "Decision: NotAffected until 2020-03-31T00:00:00Z.")
+	vendor := vexFile(t, "vendor.json", vexStatement("CVE-2021-44228", "affected", log4jPURL))
+	for name, c := range map[string]struct {
+		args       []string
+		suppressed int
+		stderr     string
+	}{
+		"accepted":                 {[]string{"--exported-decisions", accepted}, 1, ""},
+		"accepted, vendor":         {[]string{"--exported-decisions", accepted, "--vex", vendor}, 1, ""},
+		"accepted, like any other": {[]string{"--vex", accepted}, 0, ""},
+		"ended":                    {[]string{"--exported-decisions", ended}, 0, "the decision ended at 2020-03-31T00:00:00Z"},
+		"ended, like any other":    {[]string{"--vex", ended}, 1, ""},
+		"of the vendor":            {[]string{"--exported-decisions", vendor}, 0, ""},
+	} {
+		out, stderr, err := runScan(t, dir, append([]string{sbom, "--sample-database", "-o", "json"}, c.args...)...)
+		var got struct {
+			Suppressed []struct {
+				Suppression struct{ Status, Decision, ExpiresAt, Comment string }
+			}
+		}
+		if err == nil {
+			err = json.Unmarshal([]byte(out), &got)
+		}
+		if err != nil || len(got.Suppressed) != c.suppressed || !strings.Contains(stderr, c.stderr) {
+			t.Errorf("%s: %v, %d suppressed: %s\n%s", name, err, len(got.Suppressed), out, stderr)
+			continue
+		}
+		if s := got.Suppressed; strings.HasPrefix(name, "accepted") && len(s) == 1 && (s[0].Suppression.Status != "affected" || s[0].Suppression.Decision != "AcceptedRisk" ||
+			s[0].Suppression.ExpiresAt != "2999-03-31T00:00:00Z" || s[0].Suppression.Comment == "") {
+			t.Errorf("%s: %+v", name, s[0].Suppression)
+		}
+	}
+	for format, want := range map[string]string{"table": "AcceptedRisk", "csv": "AcceptedRisk (VEX document", "sarif": "until 2999-03-31T00:00:00Z", "cyclonedx-json": "will_not_fix"} {
+		out, _, err := runScan(t, dir, sbom, "--sample-database", "-o", format, "--suppressed", "--exported-decisions", accepted)
+		if err != nil || !strings.Contains(out, want) {
+			t.Errorf("%s: %v lacks %q: %s", format, err, want, out)
+		}
+	}
+}
+
 func TestScanVEXErrors(t *testing.T) {
 	dir, sbom, good := t.TempDir(), sbomFile(t, log4j), vexFile(t, "good.json", vexStatement("CVE-1", "fixed", "pkg:npm/a"))
 	empty := filepath.Join(t.TempDir(), "empty.json")
@@ -133,6 +181,8 @@ func TestScanVEXErrors(t *testing.T) {
 		"empty object":              {[]string{"--vex", good, "--vex", empty}, "empty.json: the VEX document cannot be read: its format is unknown"},
 		"too many":                  {strings.Fields(strings.Repeat("--vex "+good+" ", 101)), "101 documents are more than the limit of 100"},
 		"show without VEX":          {[]string{"--suppressed"}, "requires --vex"},
+		"missing decisions":         {[]string{"--exported-decisions", "nowhere.json"}, "--exported-decisions: open nowhere.json"},
+		"too many of both":          {strings.Fields(strings.Repeat("--vex "+good+" --exported-decisions "+good+" ", 51)), "102 documents are more than the limit of 100"},
 		"show in SPDX":              {[]string{"--suppressed", "--vex", good, "-o", "spdx-json"}, "does not support the output format spdx-json"},
 		"a directory":               {[]string{"--vex", t.TempDir()}, "is a directory"},
 		"an error before databases": {[]string{"--vex", empty, "--data-dir", "/nonexistent/x"}, "its format is unknown"},

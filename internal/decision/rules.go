@@ -11,6 +11,8 @@ type Rules interface {
 	// vulnerability of the finding, and are about the image in question. Of the package it reads only what the fingerprint covers. The order of the
 	// rules has no effect.
 	Decide(p *model.Package, rules []Rule) int
+	// Independent reports whether the rule decides about each finding that it is about, whatever other rules say. Those that are not decide as one.
+	Independent(rule Rule) bool
 	// Work returns what the rule has cost since it was read, in units of one comparison of names. A rule is used by one goroutine at a time.
 	Work(rule Rule) int
 }

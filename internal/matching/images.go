@@ -151,9 +151,14 @@ func (r *runner) readRecataloged(ctx context.Context, current store.ResultSet) e
 	if r.current == nil {
 		return nil
 	}
-	keys, err := r.store.RecatalogedImages(ctx, batchImages)
+	keys, err := r.store.RecatalogedImages(ctx, r.recataloged, batchImages)
 	if err != nil {
 		return fmt.Errorf("list the images that were cataloged again: %w", err)
+	}
+	// Images whose SBOM cannot be read stay in the list, and must not keep those behind them from being read.
+	r.recataloged = model.ImageKey{}
+	if len(keys) == batchImages {
+		r.recataloged = keys[len(keys)-1]
 	}
 	for _, key := range keys {
 		if _, err := r.readOne(ctx, current, key); err != nil && !r.passedOver(ctx, key, err) {

@@ -47,6 +47,8 @@ type runner struct {
 	waiting, unread model.ImageKey
 	// pruned, recorded and refreshed are when prune, recordDay and refreshFixes last did something, reread when readAgain last came to its end.
 	pruned, recorded, refreshed, reread time.Time
+	// recataloged is the last image that readRecataloged read, when there may be others behind it.
+	recataloged model.ImageKey
 	// retried is when retryFailed last did something, or when it was first called.
 	retried time.Time
 }

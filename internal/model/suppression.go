@@ -4,8 +4,11 @@ import "time"
 
 // Suppression says why a finding does not count. The texts are those of a VEX document; untrusted.
 type Suppression struct {
-	// Status is "not_affected" or "fixed".
+	// Status is "not_affected" or "fixed", and "affected" if the Decision is that the risk is accepted.
 	Status string `json:"status"`
+	// Decision is that of a statement that is an exported decision, "" for other statements, and ExpiresAt is when it ends, zero when it has no end.
+	Decision  DecisionStatus `json:"decision,omitempty"`
+	ExpiresAt time.Time      `json:"expiresAt,omitzero"`
 	// Justification is one of OpenVEX's words, "" when the statement has none.
 	Justification   string `json:"justification,omitempty"`
 	ImpactStatement string `json:"impactStatement,omitempty"`

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 
@@ -106,6 +107,7 @@ func (o *options) vexColumns() []column[api.VEXDocument] {
 		{header: "DOCUMENTS", wide: true, value: func(d row) string { return number(d.Documents) }},
 		{header: "BYTES", wide: true, value: func(d row) string { return number(int(d.Bytes)) }},
 		{header: "SHA256", wide: true, value: func(d row) string { return d.Sha256 }},
+		{header: "EXPORTED-DECISIONS", wide: true, value: func(d row) string { return string(d.ExportedDecisions) }},
 		{header: "MESSAGE", wide: true, value: func(d row) string {
 			if d.Problem == nil {
 				return ""
@@ -116,23 +118,32 @@ func (o *options) vexColumns() []column[api.VEXDocument] {
 }
 
 func (o *options) vexUploadCommand() *cobra.Command {
+	exported := string(api.ExportedDecisionsStatusOnly)
 	cmd := &cobra.Command{
 		Use:   "upload NAME FILE",
 		Short: "Upload a VEX document (OpenVEX, CSAF VEX or CycloneDX VEX, in JSON), or replace the one with the same name",
 		Long: `Upload a VEX document (OpenVEX, CSAF VEX or CycloneDX VEX, in JSON), or replace the one with the same name. FILE may be -, for the standard input. The
 command fails if the document is refused, or if its statements cannot be applied.`,
 		Example: `  # What is known about the images of a team, under the name "shop"
-  kubectl scanner vex upload shop shop.openvex.json`,
+  kubectl scanner vex upload shop shop.openvex.json
+
+  # Decisions that another cluster of yours has exported, with their accepted risks and ends
+  kubectl scanner vex upload decisions decisions.openvex.json --exported-decisions=Full`,
 		Args: cobra.ExactArgs(2),
 	}
+	cmd.Flags().StringVar(&exported, "exported-decisions", exported, `What applies of the decisions in a document that scanner-operator has exported: StatusOnly, the VEX status of
+their statements, or Full, also accepted risks, until they end. Use Full only for documents of your own clusters`)
 	cmd.RunE = func(cmd *cobra.Command, arguments []string) error {
+		if !api.ExportedDecisions(exported).Valid() {
+			return fmt.Errorf("--exported-decisions: %q is not one of %s, %s", exported, api.ExportedDecisionsStatusOnly, api.ExportedDecisionsFull)
+		}
 		// An unreadable file is no reason for a request.
 		content, err := readDocument(cmd.InOrStdin(), arguments[1])
 		if err != nil {
 			return err
 		}
 		return o.run(func(ctx context.Context, c *client, _ string, _ []string) error {
-			return o.uploadVEX(ctx, c, arguments[0], content)
+			return o.uploadVEX(ctx, c, arguments[0], api.ExportedDecisions(exported), content)
 		})(cmd, arguments)
 	}
 	return cmd
@@ -159,8 +170,13 @@ func readDocument(stdin io.Reader, name string) ([]byte, error) {
 	return content, nil
 }
 
-func (o *options) uploadVEX(ctx context.Context, c *client, name string, content []byte) error {
-	body, err := c.do(ctx, call{method: http.MethodPut, segments: []string{"api", "v1", "vex", name}, content: content})
+func (o *options) uploadVEX(ctx context.Context, c *client, name string, exported api.ExportedDecisions, content []byte) error {
+	upload := call{method: http.MethodPut, segments: []string{"api", "v1", "vex", name}, content: content}
+	// An older operator does not know the parameter.
+	if exported != api.ExportedDecisionsStatusOnly {
+		upload.query = url.Values{"exportedDecisions": {string(exported)}}
+	}
+	body, err := c.do(ctx, upload)
 	if err != nil {
 		return err
 	}

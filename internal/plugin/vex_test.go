@@ -21,12 +21,12 @@ func (o *vexOperator) document(kind, name string) string {
 	if o.problem != "" {
 		counts = `"applied":false,"problem":{"reason":"TooMany","message":"` + o.problem + `"},"unmatchedStatements":[]`
 	}
-	return fmt.Sprintf(`{"kind":%q,"name":%q,"author":"jane","savedAt":"2026-11-23T11:00:00Z","documents":1,"bytes":300,"sha256":"ab","statements":23,%s}`, kind, name, counts)
+	return fmt.Sprintf(`{"kind":%q,"name":%q,"author":"jane","savedAt":"2026-11-23T11:00:00Z","documents":1,"bytes":300,"sha256":"ab","exportedDecisions":"Full","statements":23,%s}`, kind, name, counts)
 }
 
 func (o *vexOperator) serve(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	o.asked = append(o.asked, strings.TrimSpace(r.Method+" "+r.URL.Path+" "+r.Header.Get("Content-Type")+" "+string(body)))
+	o.asked = append(o.asked, strings.TrimSpace(r.Method+" "+r.URL.RequestURI()+" "+r.Header.Get("Content-Type")+" "+string(body)))
 	w.Header().Set("Content-Type", "application/json")
 	switch {
 	case r.Method == http.MethodDelete:
@@ -59,6 +59,9 @@ func TestVEX(t *testing.T) {
 		{"vex upload shop " + file, `PUT /api/v1/vex/shop application/json {"a":1}`, []string{"VEXDocument   shop "}, []string{
 			"Statements that match no finding: 22\n", "  statements[1] (CVE-[1m1, NoFinding)\n  and 21 more\n",
 		}},
+		{"vex upload shop " + file + " --exported-decisions=Full", `PUT /api/v1/vex/shop?exportedDecisions=Full application/json {"a":1}`, []string{"VEXDocument   shop "}, nil},
+		{"vex upload shop " + file + " --exported-decisions=StatusOnly", `PUT /api/v1/vex/shop application/json {"a":1}`, []string{"VEXDocument   shop "}, nil},
+		{"vex list -o wide", "GET /api/v1/vex", []string{"EXPORTED-DECISIONS", "Full"}, nil},
 		{"vex get shop", "GET /api/v1/vex/shop", []string{`"author": "\u202eevil"`}, nil},
 		{"vex delete shop", "DELETE /api/v1/vex/shop", []string{"VEX document shop deleted\n"}, nil},
 	} {
@@ -99,6 +102,9 @@ func TestVEXFiles(t *testing.T) {
 		if _, _, err := c.run("vex", "upload", "shop", file); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", file, err)
 		}
+	}
+	if _, _, err := c.run("vex", "upload", "shop", "-", "--exported-decisions=all"); err == nil || !strings.Contains(err.Error(), `"all" is not one of StatusOnly, Full`) {
+		t.Errorf("another value: %v", err)
 	}
 	if _, _, err := c.run("vex", "upload", "..", "-"); err == nil || !strings.Contains(err.Error(), "is not an ID") {
 		t.Errorf("a name of dots: %v", err)

@@ -77,7 +77,10 @@ func decisionOf(s *model.Suppression) model.Decision {
 		Comment: strings.Join(slices.DeleteFunc([]string{s.ImpactStatement, s.Comment}, func(text string) bool { return text == "" }), "; "),
 		Author:  s.Author, Since: s.Timestamp, Suppresses: true,
 	}
-	if s.Status == "fixed" {
+	switch {
+	case s.Decision != "":
+		d.Status, d.ExpiresAt = s.Decision, s.ExpiresAt
+	case s.Status == "fixed":
 		d.Status = model.DecisionFixed
 	}
 	return d

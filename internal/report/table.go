@@ -42,9 +42,12 @@ func table(w io.Writer, in Input) error {
 	var suppressed [][]string
 	for _, f := range sortedSuppressed(in) {
 		s := f.Suppression
+		status, reason := s.Status, cmp.Or(s.Justification, s.ImpactStatement)
+		if s.Decision != "" {
+			status, reason = string(s.Decision), cmp.Or(reason, s.Comment)
+		}
 		suppressed = append(suppressed, []string{
-			f.Vulnerability.ID, f.Vulnerability.Severity.String(), f.Package.Name, f.Package.Version, s.Status,
-			cmp.Or(s.Justification, s.ImpactStatement), s.Author, s.Source + " " + s.Position,
+			f.Vulnerability.ID, f.Vulnerability.Severity.String(), f.Package.Name, f.Package.Version, status, reason, s.Author, s.Source + " " + s.Position,
 		})
 	}
 	_, _ = fmt.Fprintln(w) // an error of the writer stays

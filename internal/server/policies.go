@@ -13,9 +13,10 @@ import (
 )
 
 const (
-	// dueTTL is how long the numbers of what is due are remembered: to count them, the packages of all visible images are read. dueTimeout bounds counting
+	// dueTTL is how long the numbers of what is due are remembered: to count them, the packages of all visible images are read. A decision shows in all
+	// lists within 5 seconds. dueTimeout bounds counting
 	// them, maxDue how many answers of a kind are remembered.
-	dueTTL     = 10 * time.Second
+	dueTTL     = 3 * time.Second
 	dueTimeout = time.Minute
 	maxDue     = 100
 )

@@ -36,9 +36,9 @@ var vexName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
 type VEXDocuments interface {
 	// List applies all documents, and returns what became of each source.
 	List(ctx context.Context) ([]vexdecisions.Applied, error)
-	// Upload makes a document that of an upload with a name, and applies it. The error wraps vex.ErrFormat or vex.ErrLimit if the document cannot be
+	// Upload keeps a document in place of the one with its name, and applies it. The error wraps vex.ErrFormat or vex.ErrLimit if the document cannot be
 	// read, and store.ErrVEXTooMany if there is no room for it.
-	Upload(ctx context.Context, name, author string, content []byte) (vexdecisions.Applied, error)
+	Upload(ctx context.Context, upload vexdecisions.Upload) (vexdecisions.Applied, error)
 	// Content returns the document of an upload, store.ErrNotFound if there is none.
 	Content(ctx context.Context, name string) ([]byte, error)
 	// Delete deletes an upload, and tells whether there was one.
@@ -75,6 +75,11 @@ func (o operations) PutVEX(ctx context.Context, request api.PutVEXRequestObject)
 	if err := checkVEXName(request.Name); err != nil {
 		return nil, err
 	}
+	var p parameters
+	exported := choice(&p, "exportedDecisions", request.Params.ExportedDecisions, api.ExportedDecisionsStatusOnly, api.ExportedDecisionsFull)
+	if p.err != nil {
+		return nil, p.err
+	}
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return nil, problem.New(http.StatusUnsupportedMediaType, "Content-Encoding %.40q is not supported for this resource; send the body uncompressed", encoding)
 	}
@@ -96,7 +101,9 @@ func (o operations) PutVEX(ctx context.Context, request api.PutVEXRequestObject)
 		return nil, err
 	}
 	defer releaseReport()
-	applied, err := o.s.config.VEX.Upload(ctx, request.Name, callerName(ctx), content)
+	applied, err := o.s.config.VEX.Upload(ctx, vexdecisions.Upload{
+		Name: request.Name, Author: callerName(ctx), Content: content, ExportedDecisions: exported == api.ExportedDecisionsFull,
+	})
 	switch {
 	case errors.Is(err, vex.ErrLimit):
 		return nil, problem.New(http.StatusRequestEntityTooLarge, "%s", truncate.Ellipsis(err.Error(), maxVEXMessage))
@@ -194,6 +201,10 @@ func toVEXDocument(a *vexdecisions.Applied) api.VEXDocument {
 	out := api.VEXDocument{
 		Kind: api.VEXDocumentKind(a.Kind), Name: a.Name, Author: optional(truncate.Text(a.Author, maxVEXText)), SavedAt: a.SavedAt.UTC(), Documents: a.Documents,
 		Bytes: a.Bytes, Sha256: a.SHA256, Statements: a.Statements, Applied: a.Problem == nil, UnmatchedStatements: make([]api.UnmatchedVEXStatement, 0, len(a.Examples)),
+		ExportedDecisions: api.ExportedDecisionsStatusOnly,
+	}
+	if a.ExportedDecisions {
+		out.ExportedDecisions = api.ExportedDecisionsFull
 	}
 	if a.Problem != nil {
 		out.Problem = &api.VEXProblem{Reason: api.VEXProblemReason(a.Problem.Reason), Message: truncate.Ellipsis(a.Problem.Message, maxVEXMessage)}

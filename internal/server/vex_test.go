@@ -28,6 +28,17 @@ const vexDocument = `{"@context": "https://openvex.dev/ns/v0.2.0", "@id": "x", "
 	{"vulnerability": {"name": "CVE-2024-0000"}, "status": "fixed", "products": [{"@id": "pkg:apk/alpine/openssl"}]},
 	{"vulnerability": {"name": "CVE-1900-1"}, "status": "fixed", "products": [{"@id": "pkg:npm/absent"}]}]}`
 
+// acceptedVEX is a document as scanner-operator exports it, whose risk is accepted, and endedVEX one whose risk was.
+var (
+	acceptedVEX = decisionVEX("Decision: AcceptedRisk.")
+	endedVEX    = decisionVEX("Decision: AcceptedRisk until 2026-01-01T00:00:00Z.")
+)
+
+func decisionVEX(notes string) string {
+	return fmt.Sprintf(`{"@context": "https://openvex.dev/ns/v0.2.0", "@id": "x", "author": "scanner-operator", "timestamp": "2026-01-01T00:00:00Z", "version": 1, "statements": [
+	{"vulnerability": {"name": "CVE-2024-0000"}, "status": "affected", "status_notes": %q, "action_statement": "Later.", "products": [{"@id": "pkg:apk/alpine/openssl"}]}]}`, notes)
+}
+
 // withVEX gives a server a store that applies VEX documents.
 func withVEX(t *testing.T, c *server.Config) store.Store {
 	t.Helper()
@@ -92,6 +103,12 @@ func TestMatrixOfVEX(t *testing.T) {
 		{"reader", http.MethodGet, vexPath, "", 200, "", `"items":[{"applied":true,"author":"uploader"`, 1},
 		{"reader", http.MethodDelete, oneVEXPath, "", 403, "", "", 1},
 		{"uploader", http.MethodPut, oneVEXPath, strings.ReplaceAll(vexDocument, `"fixed"`, `"under_investigation"`), 200, uploaded, `"matched":1,`, 0},
+		{"reader", http.MethodPut, oneVEXPath + "?exportedDecisions=Full", acceptedVEX, 403, "", "", 0},
+		{"uploader", http.MethodPut, oneVEXPath, acceptedVEX, 200, uploaded, `"exportedDecisions":"StatusOnly"`, 0},
+		{"uploader", http.MethodPut, oneVEXPath + "?exportedDecisions=Full", acceptedVEX, 200, uploaded, `"exportedDecisions":"Full"`, 1},
+		{"reader", http.MethodGet, vexPath, "", 200, "", `"exportedDecisions":"Full"`, 1},
+		{"uploader", http.MethodPut, oneVEXPath + "?exportedDecisions=StatusOnly", acceptedVEX, 200, uploaded, `"exportedDecisions":"StatusOnly"`, 0},
+		{"uploader", http.MethodPut, oneVEXPath + "?exportedDecisions=Full", endedVEX, 200, uploaded, `"reason":"Expired"`, 0},
 		{"uploader", http.MethodDelete, oneVEXPath, "", 204, `"verb"="delete" "resource"="vexdocuments" "name"="shop" "outcome"="succeeded"`, "", 0},
 		{"uploader", http.MethodDelete, oneVEXPath, "", 404, `"outcome"="failed" "status"=404`, "", 0},
 		{"reader", http.MethodGet, vexPath, "", 200, "", `{"items":[]}`, 0},
@@ -112,7 +129,7 @@ func TestMatrixOfVEX(t *testing.T) {
 		if now := open(); now != before-try.fewer {
 			t.Errorf("after %s %d findings count, want %d", what, now, before-try.fewer)
 		}
-		path := strings.Replace(try.target, "/shop", "/{name}", 1)
+		path, _, _ := strings.Cut(strings.Replace(try.target, "/shop", "/{name}", 1), "?")
 		switch {
 		case got.status >= 400:
 			got.problem(t, try.want, "")
@@ -129,7 +146,7 @@ func TestMatrixOfVEX(t *testing.T) {
 			requests++
 		}
 	}
-	if requests != 6 {
+	if requests != 10 {
 		t.Errorf("%d requests for changes are recorded, want those of the user who may make them", requests)
 	}
 }
@@ -160,6 +177,9 @@ func TestHostileVEX(t *testing.T) {
 		"a slash":            {vexPath + "/a%2Fb", vexDocument, "", 400, "is not a name"},
 		"a long name":        {vexPath + "/" + strings.Repeat("a", 254), vexDocument, "", 400, "is not a name"},
 		"an unknown query":   {oneVEXPath + "?dryRun=true", vexDocument, "", 400, "dryRun"},
+		"another case":       {oneVEXPath + "?exportedDecisions=full", vexDocument, "", 400, "exportedDecisions"},
+		"two values":         {oneVEXPath + "?exportedDecisions=StatusOnly&exportedDecisions=Full", vexDocument, "", 400, "exportedDecisions"},
+		"no value":           {oneVEXPath + "?exportedDecisions=", vexDocument, "", 400, "exportedDecisions"},
 		"a name with spaces": {vexPath + "/%20shop", vexDocument, "", 400, "is not a name"},
 	} {
 		headers := []string{jsonBody}

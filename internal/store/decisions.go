@@ -85,7 +85,7 @@ type Decision struct {
 	// Places limits it to some namespaces or workloads, nil for none of these limits.
 	Places *DecisionPlaces
 	// Rule says in place of Packages which packages are meant, for the decision.Rules of the store. Only SyncVEX takes decisions with one; they have
-	// no bound of vulnerabilities, no Unfixed and no end.
+	// no bound of vulnerabilities and no Unfixed, and an end only if the rule is independent of others.
 	Rule   string
 	Status model.DecisionStatus
 	// Justification, Comment and Author are those of model.Decision.

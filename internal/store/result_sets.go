@@ -139,8 +139,8 @@ type ResultSets interface {
 	// OutdatedCatalogs returns up to limit images whose SBOM was read with another stamp (model.Catalog) than this, by key, behind after;
 	// with unmatched, only those that were never matched.
 	OutdatedCatalogs(ctx context.Context, stamp int, unmatched bool, after model.ImageKey, limit int) ([]model.ImageKey, error)
-	// RecatalogedImages returns up to limit images that hold the packages of the SBOM that SaveSBOM replaced, by key.
-	RecatalogedImages(ctx context.Context, limit int) ([]model.ImageKey, error)
+	// RecatalogedImages returns up to limit images behind after that hold the packages of the SBOM that SaveSBOM replaced, by key.
+	RecatalogedImages(ctx context.Context, after model.ImageKey, limit int) ([]model.ImageKey, error)
 
 	// RefreshFixes computes again what Reader.ListFixes orders by: a process of a version that does not know of it may have changed findings. It works
 	// in short transactions.

@@ -58,7 +58,7 @@ type ScanJobs interface {
 	ScanJob(ctx context.Context, uid string) (ScanJob, error)
 	// ReservedScanJob reports whether a Job of the current attempt is reserved and not recorded yet.
 	ReservedScanJob(ctx context.Context, namespace, name string) (bool, error)
-	// ListScanJobs returns the Jobs that are reserved or recorded, by name; at most MaxKeys.
+	// ListScanJobs returns the Jobs that are reserved or recorded, those of current attempts first; at most MaxKeys.
 	ListScanJobs(ctx context.Context) ([]ScanJob, error)
 	// ForgetScanJobs removes Jobs by name. Names that are not known are no error; more than MaxKeys are.
 	ForgetScanJobs(ctx context.Context, names []string) error

@@ -60,7 +60,8 @@ func (e *VEXWorkError) Unwrap() error { return ErrVEXTooMany }
 
 // VEXDocuments is the part of the store about VEX documents, and about the decisions that follow from them.
 type VEXDocuments interface {
-	// SaveVEX makes these the documents of a source. If it has the same already, only the version is replaced, and the revision stays.
+	// SaveVEX makes these the documents of a source. If it has the same already, and the same ExportedDecisions, only the version is replaced, and the
+	// revision stays.
 	SaveVEX(ctx context.Context, source VEXSource, documents []VEXContent) error
 	// DeleteVEX deletes a source with its documents, and tells whether there was one.
 	DeleteVEX(ctx context.Context, kind, name string) (bool, error)
@@ -69,7 +70,8 @@ type VEXDocuments interface {
 	// VEXContent returns the documents of a source, ErrNotFound if there is none.
 	VEXContent(ctx context.Context, kind, name string) ([]VEXContent, error)
 	// SyncVEX makes these the decisions of VEX documents that apply; the list is complete, and each has a Rule. Of the rules that match a finding
-	// one decides, and the finding has that decision only. The error is ErrVEXChanged if the documents have another revision, and ErrVEXTooMany if
+	// one decides, and the finding has that decision only, besides those whose rules are independent. A decision whose time is over does not begin to
+	// apply. The error is ErrVEXChanged if the documents have another revision, and ErrVEXTooMany if
 	// the bounds do not permit it, which is a VEXWorkError if one source is the reason; then nothing changes. When nothing differs it only reads.
 	SyncVEX(ctx context.Context, revision string, decisions []Decision) error
 }
@@ -82,6 +84,8 @@ type VEXSource struct {
 	Author string
 	// Version says what was fetched, such as an ETag; opaque to the store.
 	Version string
+	// ExportedDecisions says that the decisions that the documents state apply in full, as vex.Document has it.
+	ExportedDecisions bool
 	// SavedAt, Documents, Bytes and SHA256 are set by the store. SHA256 is that of the document, or of the digests of all.
 	SavedAt   time.Time
 	Documents int

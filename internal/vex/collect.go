@@ -128,6 +128,14 @@ func (c *collected) status() Status {
 	return statuses[c.decision.Status]
 }
 
+// end is when the decision about the finding ends, zero when it has no end or there is none.
+func (c *collected) end() time.Time {
+	if c.decision == nil {
+		return time.Time{}
+	}
+	return c.decision.ExpiresAt
+}
+
 // bucket names what a statement about a vulnerability and a version of a package can match.
 func bucket(id string, p *PURL) string {
 	return strings.Join([]string{key(id), p.Type, p.Namespace, p.Name, p.Version}, "\x00")
@@ -157,7 +165,7 @@ func (c *collector) add(image Image) error {
 	// exact reports whether a statement with this name of the vulnerability says the same of all findings of the image that it matches.
 	exact := func(one *collected, name string) bool {
 		return !slices.ContainsFunc(buckets[bucket(name, one.subject.purl)], func(i int) bool {
-			return findings[i].status() != one.status() && one.purl.Contains(findings[i].subject.purl)
+			return (findings[i].status() != one.status() || !findings[i].end().Equal(one.end())) && one.purl.Contains(findings[i].subject.purl)
 		})
 	}
 	for i := range findings {

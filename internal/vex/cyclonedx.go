@@ -386,6 +386,9 @@ func (v *cdxVulnerability) base(position string, d *Document) (Statement, error)
 	}
 	properties := map[string]string{}
 	for _, property := range v.Properties {
+		if value, found := properties[property.Name]; found && value != property.Value && strings.HasPrefix(property.Name, propertyDecision) {
+			return s, nil // They contradict each other, and say nothing.
+		}
 		properties[property.Name] = property.Value
 	}
 	s.readProperties(properties)

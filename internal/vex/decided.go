@@ -15,6 +15,8 @@ type Decided struct {
 	Status model.DecisionStatus
 	// ExpiresAt is when the decision ends, zero when it has no end.
 	ExpiresAt time.Time
+	// Stated says that the document states a decision as Write does, and not only a status of its format.
+	Stated bool
 }
 
 // statuses are those of statements by decisions. A risk that is accepted is there: the products are affected.
@@ -33,9 +35,12 @@ var reasons = map[model.DecisionStatus]string{
 	model.DecisionAcceptedRisk:  "The risk is accepted, and no action is planned.",
 }
 
+// epoch is the earliest end of a decision.
+var epoch = time.Unix(0, 0).UTC()
+
 // decidedOf returns what texts of a document say of a decision; false when they contradict the status of the statement.
 func decidedOf(s *Statement, status, expiresAt string) (Decided, bool) {
-	d := Decided{Status: model.DecisionStatus(status)}
+	d := Decided{Status: model.DecisionStatus(status), Stated: true}
 	if statuses[d.Status] != s.Status || s.Status == "" {
 		return Decided{}, false
 	}
@@ -44,7 +49,10 @@ func decidedOf(s *Statement, status, expiresAt string) (Decided, bool) {
 		if err != nil {
 			return Decided{}, false
 		}
-		d.ExpiresAt = t.UTC()
+		if d.ExpiresAt = t.UTC(); d.ExpiresAt.Before(epoch) {
+			// The zero time would be no end.
+			d.ExpiresAt = epoch
+		}
 	}
 	return d, true
 }
@@ -96,7 +104,8 @@ func (s *Statement) readProperties(properties map[string]string) {
 }
 
 // Decision returns what the statement says as a decision of this program; false when it says none: that products are affected is no decision,
-// unless the document says that the risk is accepted. That is the word of its author: Set leaves such findings open.
+// unless the document says that the risk is accepted. That is the word of its author: Set leaves such findings open, unless the document has
+// ExportedDecisions.
 func (s *Statement) Decision() (model.Decision, bool) {
 	status := s.Decided.Status
 	if status == "" {
@@ -119,6 +128,14 @@ func (s *Statement) Decision() (model.Decision, bool) {
 		d.Comment = ""
 	}
 	return d, true
+}
+
+// exported returns the decision that the statement is, if the document has ExportedDecisions and the statement states one.
+func (d *Document) exported(s *Statement) (model.Decision, bool) {
+	if !d.ExportedDecisions || !s.Decided.Stated {
+		return model.Decision{}, false
+	}
+	return s.Decision()
 }
 
 // decisionAbout returns the decision about a finding that a document states, nil when there is none: of those that suppress it the first one, and

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/mod/semver"
 
@@ -89,7 +90,7 @@ func finding(id, purl string, aliases ...string) model.Finding {
 // apply is what a set means for findings.
 func apply(t *testing.T, set *vex.Set, names model.ImageNames, findings []model.Finding) vex.Result {
 	t.Helper()
-	result, err := set.Apply(t.Context(), names, findings, semantic{})
+	result, err := set.Apply(t.Context(), names, findings, semantic{}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -170,7 +170,7 @@ func TestHostileRanges(t *testing.T) {
 		all[i] = finding("CVE-2026-1", "pkg:npm/a@1.2.0")
 	}
 	comparisons := 0
-	result, err := set.Apply(t.Context(), shop, all, counted{&comparisons})
+	result, err := set.Apply(t.Context(), shop, all, counted{&comparisons}, time.Now())
 	if err != nil || len(result.Open) != findings {
 		t.Errorf("%d findings are open, %v", len(result.Open), err)
 	}
@@ -179,7 +179,7 @@ func TestHostileRanges(t *testing.T) {
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if result, err := set.Apply(ended, shop, all, semantic{}); !errors.Is(err, context.Canceled) || len(result.Open)+len(result.Suppressed) > 0 {
+	if result, err := set.Apply(ended, shop, all, semantic{}, time.Now()); !errors.Is(err, context.Canceled) || len(result.Open)+len(result.Suppressed) > 0 {
 		t.Errorf("after the end: %v, %+v", err, result)
 	}
 }

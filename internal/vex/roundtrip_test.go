@@ -164,7 +164,7 @@ func TestRoundTrip(t *testing.T) {
 					f := &image.findings[i]
 					own := decisionAbout(f)
 					var got *model.Decision
-					if e := set.decide(image.names(), newSubject(f), noVersions{}, func(entry) {}); e != nil {
+					if e, _ := set.decide(image.names(), newSubject(f), noVersions{}, time.Time{}, func(entry) {}); e != nil {
 						d, known := e.statement.Decision()
 						if !known || e.document.Author != "scanner-operator" {
 							t.Fatalf("seed %d, %s: %+v", seed, format, e.statement)
@@ -182,7 +182,7 @@ func TestRoundTrip(t *testing.T) {
 					for j := range image.findings {
 						other := &image.findings[j]
 						d := decisionAbout(other)
-						mixed = mixed || reaches(f, other) && (d == nil || statuses[d.Status] != statuses[own.Status])
+						mixed = mixed || reaches(f, other) && (d == nil || statuses[d.Status] != statuses[own.Status] || !d.ExpiresAt.Equal(own.ExpiresAt))
 						several = several || d != nil && readDecision(d) != readDecision(own) && slices.ContainsFunc(newSubject(other).ids, func(id string) bool {
 							return slices.Contains(newSubject(f).ids, id)
 						})

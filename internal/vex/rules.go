@@ -37,6 +37,8 @@ type Rule struct {
 	Key string
 	// Images are the digests of the images that the rule is about, sorted; nil for all images.
 	Images []string
+	// Decision is what the rule decides if it is independent of others, nil if it is a statement that may override others. See Document.ExportedDecisions.
+	Decision *model.Decision
 	// Text is the rule for Rules.Parse.
 	Text string
 }
@@ -141,11 +143,19 @@ func (s *Statement) grouped() (anywhere byText, inImages map[string]byText, err 
 // split makes rules of products that are packages in the same images, nil for all.
 func (d *Document) split(s *Statement, ids, images []string, products byText) ([]Rule, error) {
 	var rules []Rule
+	var decided *model.Decision
+	if exported, found := d.exported(s); found {
+		decided = &exported
+	}
 	texts := slices.Sorted(maps.Keys(products))
 	for len(texts) > 0 {
 		n, size := 0, 0
 		hash := sha256.New()
 		_, _ = fmt.Fprintf(hash, "%q %q", d.speaker(), ids)
+		if decided != nil {
+			// Decisions do not override each other.
+			_, _ = fmt.Fprintf(hash, " decision %q %q", decided.Status, dateTime(decided.ExpiresAt))
+		}
 		if len(images) > 0 {
 			_, _ = fmt.Fprintf(hash, " %q", images)
 		}
@@ -157,12 +167,12 @@ func (d *Document) split(s *Statement, ids, images []string, products byText) ([
 			part.Products = append(part.Products, *products[texts[n]])
 		}
 		texts = texts[n:]
-		text, err := json.Marshal(ruleText{d.Format, d.ID, d.Revision, d.Author, d.Source, &part})
+		text, err := json.Marshal(ruleText{d.Format, d.ID, d.Revision, d.Author, d.Source, decided != nil, &part})
 		if err != nil {
 			return nil, err
 		}
 		key := printable(truncate.Text(s.Vulnerability, maxKeyName)) + "/" + hex.EncodeToString(hash.Sum(nil))[:32]
-		rules = append(rules, Rule{d, s, key, images, string(text)})
+		rules = append(rules, Rule{d, s, key, images, decided, string(text)})
 	}
 	return rules, nil
 }
@@ -214,12 +224,13 @@ func (c *Component) imageDigests() []string {
 
 // ruleText is a rule as text.
 type ruleText struct {
-	Format    Format     `json:"format"`
-	ID        string     `json:"id"`
-	Revision  string     `json:"revision"`
-	Author    string     `json:"author"`
-	Source    string     `json:"source"`
-	Statement *Statement `json:"statement"`
+	Format      Format     `json:"format"`
+	ID          string     `json:"id"`
+	Revision    string     `json:"revision"`
+	Author      string     `json:"author"`
+	Source      string     `json:"source"`
+	Independent bool       `json:"independent,omitempty"`
+	Statement   *Statement `json:"statement"`
 }
 
 // Evaluator implements decision.Rules for the rules of sets. Rules that match the same finding decide as the statements of a Set do.
@@ -239,14 +250,15 @@ func (e *Evaluator) Parse(text string) (decision.Rule, error) {
 	if in.Statement == nil {
 		return nil, errors.New("the rule of a VEX statement has no statement")
 	}
-	return &rule{entry: entry{&Document{Source: in.Source, Format: in.Format, ID: in.ID, Revision: in.Revision, Author: in.Author}, in.Statement}}, nil
+	return &rule{entry: entry{&Document{Source: in.Source, Format: in.Format, ID: in.ID, Revision: in.Revision, Author: in.Author}, in.Statement}, independent: in.Independent}, nil
 }
 
 // rule is a rule that was read.
 type rule struct {
 	entry
-	// work is that of decision.Rules.
-	work int
+	// work and independent are those of decision.Rules.
+	work        int
+	independent bool
 }
 
 // versionWork is the work of one comparison of versions, which are parsed for it.
@@ -258,6 +270,12 @@ func (e *Evaluator) Work(r decision.Rule) int {
 		return read.work
 	}
 	return 0
+}
+
+// Independent implements decision.Rules.
+func (e *Evaluator) Independent(r decision.Rule) bool {
+	read, ok := r.(*rule)
+	return ok && read.independent
 }
 
 // Decide implements decision.Rules.

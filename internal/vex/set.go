@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/mod/semver"
 
+	"github.com/scanner-operator/scanner-operator/internal/decision"
 	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
@@ -104,11 +106,13 @@ type Result struct {
 type Unmatched struct {
 	Source    string
 	Statement *Statement
+	// Ended says that the statement is a decision whose end is over, so that it matches nothing. See Document.ExportedDecisions.
+	Ended bool
 }
 
-// Apply says which findings of an image are suppressed. The result does not depend on the order of the documents. The error is that of the
+// Apply says which findings of an image are suppressed at a time. The result does not depend on the order of the documents. The error is that of the
 // context, which ends the work between two findings.
-func (s *Set) Apply(ctx context.Context, names model.ImageNames, findings []model.Finding, versions Versions) (Result, error) {
+func (s *Set) Apply(ctx context.Context, names model.ImageNames, findings []model.Finding, versions Versions, now time.Time) (Result, error) {
 	var result Result
 	image := newImage(names)
 	matched := map[*Statement]bool{}
@@ -117,17 +121,21 @@ func (s *Set) Apply(ctx context.Context, names model.ImageNames, findings []mode
 		if err := ctx.Err(); err != nil {
 			return Result{}, err
 		}
-		deciding := s.decide(image, newSubject(&findings[i]), versions, func(e entry) { matched[e.statement] = true })
-		if deciding == nil || !deciding.statement.Status.Suppresses() {
+		deciding, decided := s.decide(image, newSubject(&findings[i]), versions, now, func(e entry) { matched[e.statement] = true })
+		switch {
+		case decided != nil:
+			result.Suppressed = append(result.Suppressed, model.SuppressedFinding{Finding: findings[i], Suppression: decided.suppression()})
+		case deciding != nil && deciding.statement.Status.Suppresses():
+			result.Suppressed = append(result.Suppressed, model.SuppressedFinding{Finding: findings[i], Suppression: deciding.suppression()})
+		default:
 			result.Open = append(result.Open, findings[i])
-			continue
 		}
-		result.Suppressed = append(result.Suppressed, model.SuppressedFinding{Finding: findings[i], Suppression: deciding.suppression()})
 	}
 	for _, d := range s.documents {
 		for i := range d.Statements {
-			if !matched[&d.Statements[i]] {
-				result.Unmatched = append(result.Unmatched, Unmatched{d.Source, &d.Statements[i]})
+			if statement := &d.Statements[i]; !matched[statement] {
+				exported, found := d.exported(statement)
+				result.Unmatched = append(result.Unmatched, Unmatched{d.Source, statement, found && over(&exported, now)})
 			}
 		}
 	}
@@ -135,21 +143,57 @@ func (s *Set) Apply(ctx context.Context, names model.ImageNames, findings []mode
 	return result, nil
 }
 
-// decide returns the statement that decides about a finding, nil when none matches, and calls matched for each that does.
-func (s *Set) decide(i *image, p *subject, versions Versions, matched func(entry)) *entry {
+// decide returns the statement that decides about a finding and the exported decision that suppresses it, each nil when there is none, and calls matched
+// for each statement that matches. One of them is enough to suppress the finding.
+func (s *Set) decide(i *image, p *subject, versions Versions, now time.Time, matched func(entry)) (deciding *entry, decided *decidedEntry) {
 	var d decider
 	for _, id := range p.ids {
 		for _, e := range s.byVulnerability[id] {
-			if precision := e.statement.matches(i, p, versions); precision != noMatch {
-				matched(e)
-				d.add(candidate{e, precision})
+			exported, independent := e.document.exported(e.statement)
+			if independent && over(&exported, now) {
+				continue
+			}
+			precision := e.statement.matches(i, p, versions)
+			if precision == noMatch {
+				continue
+			}
+			matched(e)
+			switch one := (decidedEntry{candidate{e, precision}, exported}); {
+			case !independent:
+				d.add(one.candidate)
+			case exported.Suppresses && (decided == nil || one.compare(decided) < 0):
+				decided = &one
 			}
 		}
 	}
 	if c := d.deciding(); c != nil {
-		return &c.entry
+		deciding = &c.entry
 	}
-	return nil
+	return deciding, decided
+}
+
+// decidedEntry is a statement that is an exported decision.
+type decidedEntry struct {
+	candidate
+	decision model.Decision
+}
+
+// compare orders decisions that suppress the same finding as all lists do, the one that is shown first.
+func (e *decidedEntry) compare(other *decidedEntry) int {
+	return cmp.Or(decision.Compare(e.decision, other.decision), -e.compareOfAuthors(other.candidate))
+}
+
+// over reports whether a decision has ended.
+func over(d *model.Decision, now time.Time) bool {
+	return !d.ExpiresAt.IsZero() && !d.ExpiresAt.After(now)
+}
+
+func (e *decidedEntry) suppression() model.Suppression {
+	s := e.candidate.suppression()
+	s.Decision, s.ExpiresAt, s.Comment = e.decision.Status, e.decision.ExpiresAt, e.decision.Comment
+	// The comment of a decision is in the text that the format requires.
+	s.ImpactStatement = ""
+	return s
 }
 
 // decider picks the statement that decides among those that match a finding.

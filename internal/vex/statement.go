@@ -27,6 +27,10 @@ type Document struct {
 	ID, Revision string
 	// Author is who makes the statements.
 	Author string
+	// ExportedDecisions says that what the document states of decisions as Write does applies in full: accepted risks and the ends of decisions, too. Such
+	// a statement is a decision, which overrides no statement, and which none overrides. Read does not set it: it is for documents whose authors are trusted
+	// to accept risks.
+	ExportedDecisions bool
 	// Timestamp is that of statements that have none; zero when the document has none either.
 	Timestamp  time.Time
 	Statements []Statement

@@ -210,6 +210,8 @@ func TestWriteIsCautious(t *testing.T) {
 	somewhere.Suppressed = false
 	long := decidedOn("CVE-1", "pkg:npm/a@1", fixed)
 	long.Vulnerability.ID = strings.Repeat("x", 501)
+	until := fixed
+	until.ExpiresAt = began.AddDate(1, 0, 0)
 	failure := errors.New("the store is away")
 	for name, c := range map[string]struct {
 		findings []model.Finding
@@ -225,6 +227,8 @@ func TestWriteIsCautious(t *testing.T) {
 		"a long ID":                    {findings: []model.Finding{long}, want: vex.ErrNoDecision},
 		"an ID that looks like a PURL": {findings: []model.Finding{decidedOn("CVE-1", "pkg:npm/a@1", fixed)}, image: "pkg:npm/a", want: vex.ErrNoDecision},
 		"the same PURL twice":          {findings: []model.Finding{decidedOn("CVE-1", "pkg:npm/a@1", fixed), finding("cve-1", "pkg:npm/a@1?arch=amd64")}, want: vex.ErrNoDecision},
+		"the same PURL, another end":   {findings: []model.Finding{decidedOn("CVE-1", "pkg:npm/a@1", fixed), decidedOn("cve-1", "pkg:npm/a@1", until)}, want: vex.ErrNoDecision},
+		"the same PURL, the same end":  {findings: []model.Finding{decidedOn("CVE-1", "pkg:npm/a@1", until), decidedOn("cve-1", "pkg:npm/a@1", until)}},
 		"other vulnerabilities of it":  {findings: []model.Finding{decidedOn("CVE-1", "pkg:npm/a@1", fixed), finding("CVE-2", "pkg:npm/a@1")}},
 		"many statements":              {findings: many, want: vex.ErrLimit},
 		"many packages":                {findings: broad, want: vex.ErrLimit},

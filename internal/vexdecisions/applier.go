@@ -107,6 +107,8 @@ const (
 	Overridden UnmatchedReason = "Overridden"
 	// ImagesOnly: all of its products are images, and none is named by its digest.
 	ImagesOnly UnmatchedReason = "ImagesOnly"
+	// Expired: it is a decision whose end is over.
+	Expired UnmatchedReason = "Expired"
 )
 
 // Apply makes the decisions of the store those of the documents in it, if these have changed, and returns what became of each source, the oldest
@@ -130,7 +132,7 @@ func (a *Applier) Apply(ctx context.Context) ([]Applied, error) {
 	}
 	all := make([]Applied, len(a.sources))
 	for i, s := range a.sources {
-		all[i] = s.applied(a.counts)
+		all[i] = s.applied(a.counts, a.clock.Now())
 	}
 	return all, nil
 }
@@ -236,6 +238,7 @@ func (a *Applier) read(ctx context.Context, listed store.VEXSource) (*source, er
 			s.problem = &Problem{store.DecisionInvalid, err.Error()}
 			return s, nil //nolint:nilerr // what became of the source says why
 		}
+		document.ExportedDecisions = listed.ExportedDecisions
 		s.documents = append(s.documents, document)
 		s.names = append(s.names, content.Name)
 		s.count += len(document.Statements)

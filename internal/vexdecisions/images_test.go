@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/utils/clock"
 
@@ -97,7 +98,7 @@ func scannedImage(t *testing.T, sources map[string][]store.VEXContent, image mod
 			all = append(all, model.Finding{PackageFinding: f, Package: packages[i]})
 		}
 	}
-	result, err := set.Apply(t.Context(), model.ImageNames{References: []string{image.ImageID}, Digests: []string{image.Digest()}}, all, semantic{})
+	result, err := set.Apply(t.Context(), model.ImageNames{References: []string{image.ImageID}, Digests: []string{image.Digest()}}, all, semantic{}, time.Now())
 	must(t, err)
 	var names []string
 	for _, f := range result.Suppressed {
@@ -214,7 +215,7 @@ func TestImagesByOtherNames(t *testing.T) {
 		statements = append(statements, fmt.Sprintf(`{"vulnerability": {"name": "CVE-2026-3"}, "status": "fixed", "products": [{"@id": %q}]}`, id))
 	}
 	document := `{"@context": "https://openvex.dev/ns/v0.2.0", "@id": "x", "author": "a", "timestamp": "2026-01-01T00:00:00Z", "version": 1, "statements": [` + strings.Join(statements, ",") + `]}`
-	applied, err := vexdecisions.NewApplier(s, clock.RealClock{}, nil).Upload(t.Context(), "images", "jane", []byte(document))
+	applied, err := vexdecisions.NewApplier(s, clock.RealClock{}, nil).Upload(t.Context(), vexdecisions.Upload{Name: "images", Author: "jane", Content: []byte(document)})
 	must(t, err)
 	if applied.ImagesOnly != 4 || applied.Matched != 1 || applied.Suppressed != len(packages) {
 		t.Errorf("%+v", applied)

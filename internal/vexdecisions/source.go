@@ -3,6 +3,7 @@ package vexdecisions
 import (
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
@@ -28,6 +29,8 @@ type statement struct {
 	Unmatched
 	// keys are those of its decisions.
 	keys []string
+	// expiresAt is when they end, zero when they have no end.
+	expiresAt time.Time
 }
 
 // note adds the decision of a rule.
@@ -35,6 +38,9 @@ func (s *source) note(rule *vex.Rule) {
 	one := s.of(rule.Statement)
 	one.keys = append(one.keys, rule.Key)
 	one.Reason = NoFinding
+	if rule.Decision != nil {
+		one.expiresAt = rule.Decision.ExpiresAt
+	}
 }
 
 func (s *source) of(key *vex.Statement) *statement {
@@ -71,29 +77,33 @@ func (s *source) forget(images map[*vex.Statement]bool) {
 	s.documents, s.statements = nil, nil
 }
 
-// applied says what became of the source.
-func (s *source) applied(counts map[store.DecisionObject]store.DecisionCount) Applied {
+// applied says what became of the source at a time.
+func (s *source) applied(counts map[store.DecisionObject]store.DecisionCount, now time.Time) Applied {
 	a := Applied{VEXSource: s.VEXSource, Problem: s.problem, Statements: s.count}
 	if s.problem != nil {
 		return a
 	}
 	for _, one := range s.all {
-		matched := 0
-		for _, key := range one.keys {
-			count := counts[s.key(key)]
-			matched += count.Matched
-			a.Suppressed += count.Suppressed
+		matched, unmatched := 0, one.Unmatched
+		if !one.expiresAt.IsZero() && !one.expiresAt.After(now) {
+			unmatched.Reason = Expired
+		} else {
+			for _, key := range one.keys {
+				count := counts[s.key(key)]
+				matched += count.Matched
+				a.Suppressed += count.Suppressed
+			}
 		}
 		if matched > 0 {
 			a.Matched++
 			continue
 		}
 		a.Unmatched++
-		if one.Reason == ImagesOnly {
+		if unmatched.Reason == ImagesOnly {
 			a.ImagesOnly++
 		}
 		if len(a.Examples) < MaxUnmatched {
-			a.Examples = append(a.Examples, one.Unmatched)
+			a.Examples = append(a.Examples, unmatched)
 		}
 	}
 	return a
@@ -123,6 +133,12 @@ var statuses = map[vex.Status]model.DecisionStatus{
 
 func decisionOf(s *source, rule *vex.Rule, names []string) store.Decision {
 	statement := rule.Statement
+	if d := rule.Decision; d != nil {
+		return store.Decision{
+			Object: s.key(rule.Key), Vulnerabilities: names, Status: d.Status, Justification: d.Justification, Comment: d.Comment, Author: rule.Document.Author,
+			Images: rule.Images, Rule: rule.Text, ExpiresAt: d.ExpiresAt,
+		}
+	}
 	var texts []string
 	for _, text := range []string{statement.ImpactStatement, statement.ActionStatement, statement.Comment} {
 		if text != "" {

@@ -12,25 +12,35 @@ import (
 // uploaded is the name of the document of an upload.
 const uploaded = "document"
 
-// Upload makes a document that of an upload, and applies it. The error wraps vex.ErrFormat or vex.ErrLimit if the document cannot be read, and
-// store.ErrVEXTooMany if the bounds of all documents do not permit it; then nothing changes. After any other error the document may be stored, and then
-// it is applied later.
-func (a *Applier) Upload(ctx context.Context, name, author string, content []byte) (Applied, error) {
-	one := store.VEXContent{Name: uploaded, Content: content}
-	document, err := Read(store.VEXKindUpload, name, one)
+// Upload is a document that a user uploads.
+type Upload struct {
+	// Name is the one that the user gave it, Author is the user.
+	Name, Author string
+	Content      []byte
+	// ExportedDecisions is that of vex.Document.
+	ExportedDecisions bool
+}
+
+// Upload keeps an uploaded document in place of the one with its name, and applies it. The error wraps vex.ErrFormat or vex.ErrLimit if the document cannot
+// be read, and store.ErrVEXTooMany if the bounds of all documents do not permit it; then nothing changes. After any other error the document may be stored,
+// and then it is applied later.
+func (a *Applier) Upload(ctx context.Context, upload Upload) (Applied, error) {
+	one := store.VEXContent{Name: uploaded, Content: upload.Content}
+	document, err := Read(store.VEXKindUpload, upload.Name, one)
 	if err != nil {
 		return Applied{}, err
 	}
-	if err := a.store.SaveVEX(ctx, store.VEXSource{Kind: store.VEXKindUpload, Name: name, Author: author}, []store.VEXContent{one}); err != nil {
+	source := store.VEXSource{Kind: store.VEXKindUpload, Name: upload.Name, Author: upload.Author, ExportedDecisions: upload.ExportedDecisions}
+	if err := a.store.SaveVEX(ctx, source, []store.VEXContent{one}); err != nil {
 		return Applied{}, err
 	}
 	all, err := a.List(ctx)
 	if err != nil {
 		return Applied{}, err
 	}
-	n := slices.IndexFunc(all, func(one Applied) bool { return one.Kind == store.VEXKindUpload && one.Name == name })
+	n := slices.IndexFunc(all, func(one Applied) bool { return one.Kind == store.VEXKindUpload && one.Name == upload.Name })
 	if n < 0 {
-		return Applied{}, fmt.Errorf("the VEX document %s was deleted while it was applied: %w", name, store.ErrVEXChanged)
+		return Applied{}, fmt.Errorf("the VEX document %s was deleted while it was applied: %w", upload.Name, store.ErrVEXChanged)
 	}
 	all[n].Statements = len(document.Statements)
 	return all[n], nil

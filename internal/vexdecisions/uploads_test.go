@@ -66,7 +66,7 @@ func TestUploads(t *testing.T) {
 	problems := map[store.DecisionReason]int{}
 	applier := vexdecisions.NewApplier(s, clk, func(now map[store.DecisionReason]int) { problems = now })
 	for name, content := range map[string]string{"empty": "{}", "no JSON": "x", "no statement": strings.Split(string(about("fixed")), `"statements"`)[0] + `"statements": []}`} {
-		_, err := applier.Upload(t.Context(), "bad", "jane", []byte(content))
+		_, err := applier.Upload(t.Context(), vexdecisions.Upload{Name: "bad", Author: "jane", Content: []byte(content)})
 		if !errors.Is(err, vex.ErrFormat) || !strings.Contains(err.Error(), "bad") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -75,7 +75,7 @@ func TestUploads(t *testing.T) {
 		t.Errorf("what was refused is stored: %v", err)
 	}
 
-	applied, err := applier.Upload(t.Context(), "shop", "jane", about("not_affected", "CVE-2026-3"))
+	applied, err := applier.Upload(t.Context(), vexdecisions.Upload{Name: "shop", Author: "jane", Content: about("not_affected", "CVE-2026-3")})
 	must(t, err)
 	want := []vexdecisions.Unmatched{{Document: "document", Position: "statements[0]", Vulnerability: "CVE-1900-1", Reason: vexdecisions.NoFinding}}
 	if applied.Kind != store.VEXKindUpload || applied.Name != "shop" || applied.Author != "jane" || applied.Statements != 2 || applied.Matched != 1 || applied.Unmatched != 1 ||
@@ -95,7 +95,7 @@ func TestUploads(t *testing.T) {
 		t.Errorf("another replica: %+v, %v", all, err)
 	}
 	replaced := about("affected", "CVE-2026-3")
-	if applied, err = other.Upload(t.Context(), "shop", "john", replaced); err != nil || applied.Author != "john" || applied.Suppressed != 0 || applied.Matched != 1 {
+	if applied, err = other.Upload(t.Context(), vexdecisions.Upload{Name: "shop", Author: "john", Content: replaced}); err != nil || applied.Author != "john" || applied.Suppressed != 0 || applied.Matched != 1 {
 		t.Errorf("replaced: %+v, %v", applied, err)
 	}
 	expect("replaced on another replica")
@@ -142,7 +142,7 @@ func TestSourceBeyondBounds(t *testing.T) {
 			s, problems := open(t), map[store.DecisionReason]int{}
 			key := matched(t, s)
 			applier := vexdecisions.NewApplier(s, clocktesting.NewFakeClock(time.Now()), func(now map[store.DecisionReason]int) { problems = now })
-			if _, err := applier.Upload(t.Context(), "ours", "jane", about("fixed", "CVE-2026-3")); err != nil {
+			if _, err := applier.Upload(t.Context(), vexdecisions.Upload{Name: "ours", Author: "jane", Content: about("fixed", "CVE-2026-3")}); err != nil {
 				t.Fatal(err)
 			}
 			// Each has another author, whose statements do not override the others.
@@ -225,7 +225,7 @@ func TestNoRoom(t *testing.T) {
 	s, problems := open(t), map[store.DecisionReason]int{}
 	applier := vexdecisions.NewApplier(full{s}, clocktesting.NewFakeClock(time.Now()), func(now map[store.DecisionReason]int) { problems = now })
 	for _, name := range []string{"one", "two"} {
-		applied, err := applier.Upload(t.Context(), name, "jane", about("fixed", "CVE-2026-3"))
+		applied, err := applier.Upload(t.Context(), vexdecisions.Upload{Name: name, Author: "jane", Content: about("fixed", "CVE-2026-3")})
 		must(t, err)
 		if applied.Name != name || applied.Statements != 2 || applied.Problem == nil || applied.Problem.Reason != store.DecisionTooMany || !strings.Contains(applied.Problem.Message, "no room") {
 			t.Errorf("%+v", applied)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/mod/semver"
@@ -69,11 +70,17 @@ var migrated = sync.OnceValues(func() (_ []byte, err error) {
 
 func open(t *testing.T) *sqlstore.Store {
 	t.Helper()
+	return openAt(t, clock.RealClock{})
+}
+
+// openAt opens a store with a clock.
+func openAt(t *testing.T, clk clock.PassiveClock) *sqlstore.Store {
+	t.Helper()
 	content, err := migrated()
 	must(t, err)
 	file := filepath.Join(t.TempDir(), "test.db")
 	must(t, os.WriteFile(file, content, 0o600))
-	s, err := sqlstore.Open(t.Context(), sqlstore.Config{DSN: file, Rules: &vex.Evaluator{Versions: semantic{}, Arch: match.Arch}})
+	s, err := sqlstore.Open(t.Context(), sqlstore.Config{DSN: file, Clock: clk, Rules: &vex.Evaluator{Versions: semantic{}, Arch: match.Arch}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +236,7 @@ func scanned(t *testing.T, sources map[string][]store.VEXContent, distribution s
 			all = append(all, model.Finding{PackageFinding: f, Package: packages[i]})
 		}
 	}
-	result, err := set.Apply(t.Context(), model.ImageNames{CPE: distribution}, all, semantic{})
+	result, err := set.Apply(t.Context(), model.ImageNames{CPE: distribution}, all, semantic{}, time.Now())
 	must(t, err)
 	verdicts := map[string]string{}
 	for _, f := range result.Open {

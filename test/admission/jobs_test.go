@@ -189,14 +189,17 @@ func TestScanJobDeletions(t *testing.T) {
 		return i.own.Delete(t.Context(), job, client.DryRunAll, client.PropagationPolicy(metav1.DeletePropagationBackground))
 	}
 	backup := func(j *batchv1.Job, _ *corev1.PodSpec, _ *corev1.Container) {
-		j.Labels = map[string]string{"app": "backup"}
+		j.Labels, j.Spec.Template.Labels = map[string]string{"app": "backup"}, map[string]string{"app": "backup"}
 	}
 	// The API server takes a moment to know a new policy.
 	g.Eventually(func() error { return remove(backup) }, patience, tick).Should(denied("scan-job-deletions"))
 	g.Expect(remove(nil)).To(gomega.Succeed())
+	g.Expect(remove(func(j *batchv1.Job, _ *corev1.PodSpec, _ *corev1.Container) { j.Labels = nil })).To(gomega.Succeed(), "after a user has removed the labels of the Job")
 	for name, change := range map[string]func(*batchv1.Job, *corev1.PodSpec, *corev1.Container){
-		"the label of another Job": func(j *batchv1.Job, _ *corev1.PodSpec, _ *corev1.Container) { j.Labels[scanjob.LabelScan] = "another" },
-		"another container":        func(_ *batchv1.Job, _ *corev1.PodSpec, c *corev1.Container) { c.Name = "backup" },
+		"the label of another Job": func(j *batchv1.Job, _ *corev1.PodSpec, _ *corev1.Container) {
+			j.Spec.Template.Labels[scanjob.LabelScan] = "another"
+		},
+		"another container": func(_ *batchv1.Job, _ *corev1.PodSpec, c *corev1.Container) { c.Name = "backup" },
 	} {
 		g.Expect(remove(change)).To(denied("scan-job-deletions"), name)
 	}

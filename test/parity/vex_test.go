@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/anchore/syft/syft/format/syftjson"
 	syftpkg "github.com/anchore/syft/syft/pkg"
@@ -145,7 +146,7 @@ func TestVEXParity(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			result, err := set.Apply(t.Context(), decoded.ImageNames(), all, match.Versions{})
+			result, err := set.Apply(t.Context(), decoded.ImageNames(), all, match.Versions{}, time.Now())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -94,7 +94,7 @@ func TestVEXOutParity(t *testing.T) {
 				t.Fatal(err)
 			}
 			ours := map[string]bool{}
-			result, err := set.Apply(t.Context(), decoded.ImageNames(), all, match.Versions{})
+			result, err := set.Apply(t.Context(), decoded.ImageNames(), all, match.Versions{}, time.Now())
 			if err != nil {
 				t.Fatal(err)
 			}

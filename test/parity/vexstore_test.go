@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/utils/clock"
@@ -69,7 +70,7 @@ func TestVEXInCluster(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		result, err := set.Apply(t.Context(), model.ImageNames{Digests: []string{vexImage}}, all, match.Versions{})
+		result, err := set.Apply(t.Context(), model.ImageNames{Digests: []string{vexImage}}, all, match.Versions{}, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

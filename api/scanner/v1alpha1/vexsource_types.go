@@ -38,6 +38,17 @@ const (
 	VEXFormatCycloneDX VEXFormat = "CycloneDX"
 )
 
+// ExportedDecisions says what applies of the decisions that scanner-operator has exported as a VEX document.
+type ExportedDecisions string
+
+// The values of ExportedDecisions.
+const (
+	// ExportedDecisionsStatusOnly: the VEX status of the statements applies, as for all documents. Accepted risks suppress nothing, and decisions do not end.
+	ExportedDecisionsStatusOnly ExportedDecisions = "StatusOnly"
+	// ExportedDecisionsFull: the decisions apply as exceptions do, including accepted risks, and end when they state.
+	ExportedDecisionsFull ExportedDecisions = "Full"
+)
+
 // VEXSourceSpec states where VEX documents are.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.http), has(self.oci), has(self.configMap)].filter(x, x).size() == 1",message="set exactly one of http, oci and configMap"
@@ -75,6 +86,15 @@ type VEXSourceSpec struct {
 	// Signature requires that the documents are signed.
 	// +optional
 	Signature *VEXSourceSignature `json:"signature,omitempty"`
+
+	// ExportedDecisions says what applies of the decisions in documents that scanner-operator has exported. With Full they apply as exceptions do: accepted
+	// risks suppress findings, each decision ends when it states, and other VEX statements do not override it. Use Full only for documents of your own
+	// clusters: who can change them decides which risks are accepted here. With StatusOnly, the default, only the VEX status of their statements applies, as
+	// for all documents. Statements without a decision of scanner-operator are the same with both.
+	// +optional
+	// +kubebuilder:default=StatusOnly
+	// +kubebuilder:validation:Enum=StatusOnly;Full
+	ExportedDecisions ExportedDecisions `json:"exportedDecisions,omitempty"`
 }
 
 // VEXSourceHTTP is a document at a URL.
@@ -200,9 +220,10 @@ type VEXUnmatchedStatement struct {
 	// +kubebuilder:validation:MaxLength=255
 	Vulnerability string `json:"vulnerability"`
 	// Reason is NoFinding if no current finding is in its products or other statements override it, NotIdentified if its products have no PURL, CPE or
-	// digest, Overridden if a newer statement of its author is about the same products, and ImagesOnly if its products are images that are not named by a digest alone.
+	// digest, Overridden if a newer statement of its author is about the same products, ImagesOnly if its products are images that are not named by a digest alone,
+	// and Expired if it is a decision whose end is over.
 	// +required
-	// +kubebuilder:validation:Enum=NoFinding;NotIdentified;Overridden;ImagesOnly
+	// +kubebuilder:validation:Enum=NoFinding;NotIdentified;Overridden;ImagesOnly;Expired
 	Reason string `json:"reason"`
 }
 

@@ -82,8 +82,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if request == places.Changed && !planned.places.Changed && r.clock.Now().Before(r.due) {
-		return ctrl.Result{}, nil
+	if wait := r.due.Sub(r.clock.Now()); request == places.Changed && !planned.places.Changed && wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil // The event has taken the place of what waited in the queue.
 	}
 	// After an error, everything is due.
 	r.due = time.Time{}

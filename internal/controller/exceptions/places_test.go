@@ -216,6 +216,10 @@ func TestPlacesOnly(t *testing.T) {
 	got := []int{syncs(places.Changed), syncs(places.Changed)}
 	w.objects.namespaces = []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"team": "a"}}}}
 	got = append(got, syncs(places.Changed), syncs(places.Changed), syncs(kube.Everything))
+	// The event takes the place of what waits in the queue.
+	if result, err := w.Reconcile(t.Context(), places.Changed); err != nil || result.RequeueAfter != w.due.Sub(w.clock.Now()) || result.RequeueAfter <= 0 {
+		t.Errorf("next after %s, %v; want what was due", result.RequeueAfter, err)
+	}
 	// What else is due is not forgotten.
 	w.clock.SetTime(w.due)
 	got = append(got, syncs(places.Changed))

@@ -88,7 +88,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	waiting := request == places.Changed && r.clock.Now().Before(r.due)
 	if waiting && !planned.places.Changed {
-		return ctrl.Result{}, nil
+		return ctrl.Result{RequeueAfter: r.due.Sub(r.clock.Now())}, nil // The event has taken the place of what waited in the queue.
 	}
 	// After an error, everything is due.
 	r.due = time.Time{}

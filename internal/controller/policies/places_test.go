@@ -178,8 +178,8 @@ func TestPlacesOnly(t *testing.T) {
 	namespace("b")
 	got = append(got, calls(kube.Everything), controllertest.Reach(policies.policies[0].Places))
 	want := []string{
-		"1 1 5m0s", "0 0 0s",
-		"1 0 20s", "shop", "0 0 0s", // Applied at once, and told after a rest.
+		"1 1 5m0s", "0 0 5m0s", // The event takes the place of what waits in the queue.
+		"1 0 20s", "shop", "0 0 20s", // Applied at once, and told after a rest.
 		"1 1 39s",
 		"1 1 38s", "", // Other requests do not wait.
 	}

@@ -16,7 +16,8 @@ type Cataloger interface {
 	// Attempts returns the attempts that are under way or have ended not long ago, by name.
 	Attempts(ctx context.Context) (map[string]Attempt, error)
 	// Start begins an attempt. To start one that was started before is no error and has no effect. The error is a
-	// *RefusedError when this attempt cannot be started, while others may be, and a *specError when the Scanner specifies something that is invalid.
+	// *RefusedError when this attempt cannot be started, while others may be, a *NamespaceError when it may be started later, while others may be now, and a
+	// *specError when the Scanner specifies something that is invalid.
 	Start(ctx context.Context, owner types.NamespacedName, req scanjob.Request) error
 	// Made reports whether a pod is a scan of this Cataloger and runs nothing else. It is safe for concurrent use.
 	Made(pod *corev1.Pod) bool
@@ -58,6 +59,8 @@ type Attempt struct {
 	// Blocked: its container does not start, because of a known problem or because its Job gets no pod.
 	Blocked bool
 	Done    bool
+	// Retry: something about it failed at the API server, and is to be tried again soon.
+	Retry bool
 	// Outcome is how it ended, when Done; the SBOM of a successful attempt is in the store by then. Otherwise it is what keeps the
 	// attempt from going on, without a reason when nothing is known to.
 	Outcome model.Outcome
@@ -68,3 +71,16 @@ type RefusedError struct{ Outcome model.Outcome }
 
 // Error tells the outcome.
 func (e *RefusedError) Error() string { return string(e.Outcome.Reason) + ": " + e.Outcome.Message }
+
+// NamespaceError says that the API server could not start an attempt in a namespace, which may have to do with this namespace alone: an admission
+// webhook that fails, for example.
+type NamespaceError struct {
+	Namespace string
+	Err       error
+}
+
+// Error tells what failed.
+func (e *NamespaceError) Error() string { return "namespace " + e.Namespace + ": " + e.Err.Error() }
+
+// Unwrap returns what failed.
+func (e *NamespaceError) Unwrap() error { return e.Err }

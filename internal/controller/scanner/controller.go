@@ -83,6 +83,7 @@ type Reconciler struct {
 	traces   scanTraces
 	queues   queues
 	fallback fallback
+	stalls   stalls
 	pace     pace
 	invalid  invalidOwners
 	// recatalogPausedUntil is Recatalog.pausedUntil in Unix nanoseconds.
@@ -176,24 +177,32 @@ func (r *Reconciler) act(ctx context.Context, scanner *scannerv1.Scanner, v *obs
 	return plan.next, nil
 }
 
-// startAll starts the attempts of a plan.
+// startAll starts the attempts of a plan, which has those that were started afterwards.
 func (r *Reconciler) startAll(ctx context.Context, scanner *scannerv1.Scanner, v *observed, plan *plan) error {
-	log := logr.FromContextOrDiscard(ctx)
-	for i, start := range plan.start {
+	planned, slow := plan.start, false
+	plan.start = nil
+	for i := range planned {
+		start := &planned[i]
+		if w, stalled := v.stalled(start.Namespace); stalled || slow {
+			if !stalled {
+				w = wait{why: waitsAPI}
+			}
+			plan.postpone(start, w, r.Clock.Now())
+			continue
+		}
 		if start.Key == plan.again {
-			began, err := r.beginAgain(ctx, v, start)
+			began, err := r.beginAgain(ctx, v, *start)
 			if err != nil {
 				return err
 			}
 			if !began {
-				plan.start = plan.start[:i] // It is the last one.
 				plan.recataloging--
-				return nil
+				return nil // It is the last one.
 			}
 		}
-		err := r.start(ctx, client.ObjectKeyFromObject(scanner), start)
+		err := r.start(ctx, client.ObjectKeyFromObject(scanner), *start)
 		if problem, ok := errors.AsType[*specError](err); ok {
-			plan.fail(problem, plan.start[i:])
+			plan.fail(problem, planned[i:])
 			return nil
 		}
 		if refused, ok := errors.AsType[*RefusedError](err); ok {
@@ -207,10 +216,18 @@ func (r *Reconciler) startAll(ctx context.Context, scanner *scannerv1.Scanner, v
 			plan.next = min(plan.next, retryRefused)
 			continue
 		}
+		if r.stall(ctx, v, err) {
+			w, _ := v.stalled(start.Namespace)
+			plan.postpone(start, w, r.Clock.Now())
+			slow = timedOut(err)
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("start a scan: %w", err)
 		}
-		log.Info("Started scan", "image", start.Key.ImageID, "platform", start.Key.Platform.String(), "attempt", start.Name)
+		r.stalls.clear(start.Namespace)
+		plan.start = append(plan.start, *start)
+		logr.FromContextOrDiscard(ctx).Info("Started scan", "image", start.Key.ImageID, "platform", start.Key.Platform.String(), "attempt", start.Name)
 	}
 	return nil
 }

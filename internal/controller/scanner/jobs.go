@@ -30,13 +30,6 @@ const cacheLag = 5 * time.Second
 // recordTimeout bounds how long the record of a Job that was created may take. It is shorter than the time that a manager has to stop.
 const recordTimeout = 10 * time.Second
 
-// After the SBOM has arrived and the scan container has ended, the Job controller has slotGrace to end the Job until its slot is free anyway, and
-// deleteGrace until the Job is deleted.
-const (
-	slotGrace   = 10 * time.Second
-	deleteGrace = time.Minute
-)
-
 // Jobs catalogs each image in a Kubernetes Job. It trusts the Jobs in its records alone, whatever the labels of others say.
 type Jobs struct {
 	// UploadCA returns in PEM the CAs that a scan pod trusts for the upload besides those of its system. It may be nil.
@@ -53,6 +46,9 @@ type Jobs struct {
 	created map[types.UID]createdJob
 	// gone holds the Jobs that do not exist any more.
 	gone map[types.UID]bool
+	// kept holds when Jobs that the operator may not delete are to be deleted again, failing what failed last about recorded Jobs, by name.
+	kept    map[types.UID]time.Time
+	failing map[string]string
 	// problems holds the problems of the pods of running Jobs: at its deadline a Job deletes its pods, and the reason with
 	// them. outcomes holds the outcomes of failed Jobs, which never change.
 	problems, outcomes map[types.UID]model.Outcome
@@ -79,7 +75,7 @@ type createdJob struct {
 func NewJobs(c client.Client, live client.Reader, records store.ScanJobs, clk clock.Clock, options scanjob.Options) *Jobs {
 	return &Jobs{
 		client: c, live: live, records: records, clock: clk, options: options, made: map[types.UID]madeJob{},
-		created: map[types.UID]createdJob{}, gone: map[types.UID]bool{}, problems: map[types.UID]model.Outcome{}, outcomes: map[types.UID]model.Outcome{},
+		created: map[types.UID]createdJob{}, gone: map[types.UID]bool{}, kept: map[types.UID]time.Time{}, failing: map[string]string{}, problems: map[types.UID]model.Outcome{}, outcomes: map[types.UID]model.Outcome{},
 	}
 }
 
@@ -106,7 +102,7 @@ func (j *Jobs) Mounts(architecture string) bool {
 	return j.options.Architecture == "" || j.options.Architecture == architecture
 }
 
-// Attempts implements Cataloger.
+// Attempts implements Cataloger. An error about one Job does not concern the others: who can cause it in a namespace must not stop all scans.
 func (j *Jobs) Attempts(ctx context.Context) (map[string]Attempt, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -130,9 +126,15 @@ func (j *Jobs) Attempts(ctx context.Context) (map[string]Attempt, error) {
 		j.note(record)
 		attempt, exists, err := j.attempt(ctx, record, cached[types.UID(record.UID)])
 		known[types.UID(record.UID)] = true // An adopted Job has one now.
-		switch {
-		case err != nil:
+		if err != nil && ctx.Err() != nil {
 			return nil, err
+		}
+		j.report(ctx, record.Name, err)
+		if err != nil {
+			// It may be under way. Like one that is blocked, it holds a slot of its own namespace only.
+			attempt.Retry, attempt.Blocked, attempt.Done, exists = true, record.Open, attempt.Done || !record.Open, true
+		}
+		switch {
 		case exists || record.UID != "" && record.Open:
 			attempts[record.Name] = attempt
 		case !record.Open:
@@ -142,6 +144,9 @@ func (j *Jobs) Attempts(ctx context.Context) (map[string]Attempt, error) {
 	if err := j.records.ForgetScanJobs(ctx, ended); err != nil {
 		return nil, fmt.Errorf("delete the records of scan Jobs: %w", err)
 	}
+	maps.DeleteFunc(j.failing, func(name, _ string) bool {
+		return !slices.ContainsFunc(records, func(r store.ScanJob) bool { return r.Name == name })
+	})
 	j.forget(func(uid types.UID) bool { return !known[uid] })
 	return attempts, nil
 }
@@ -153,6 +158,7 @@ func (j *Jobs) forget(unknown func(types.UID) bool) {
 	maps.DeleteFunc(j.made, func(uid types.UID, _ madeJob) bool { return unknown(uid) })
 	maps.DeleteFunc(j.created, func(uid types.UID, _ createdJob) bool { return unknown(uid) })
 	maps.DeleteFunc(j.gone, func(uid types.UID, _ bool) bool { return unknown(uid) })
+	maps.DeleteFunc(j.kept, func(uid types.UID, _ time.Time) bool { return unknown(uid) })
 	maps.DeleteFunc(j.problems, func(uid types.UID, _ model.Outcome) bool { return unknown(uid) })
 	maps.DeleteFunc(j.outcomes, func(uid types.UID, _ model.Outcome) bool { return unknown(uid) })
 }
@@ -190,8 +196,11 @@ func (j *Jobs) attempt(ctx context.Context, record *store.ScanJob, cached *batch
 			attempt.Created, attempt.Hosts = created.at, created.hosts
 			return attempt, true, nil
 		}
-		if job, err = j.find(ctx, record); err != nil {
-			return Attempt{}, false, err
+		if job, err = j.find(ctx, record); apierrors.IsForbidden(err) {
+			attempt.Done, attempt.Outcome = true, unreadable(record.Namespace, err)
+			return attempt, false, nil
+		} else if err != nil {
+			return attempt, false, err
 		}
 	}
 	if job == nil {
@@ -204,7 +213,7 @@ func (j *Jobs) attempt(ctx context.Context, record *store.ScanJob, cached *batch
 	delete(j.created, uid)
 	evaluation, err := j.evaluate(ctx, job)
 	if err != nil {
-		return Attempt{}, false, err
+		return attempt, false, err
 	}
 	attempt.Created, attempt.Started, attempt.Blocked = job.CreationTimestamp.Time, evaluation.Started, evaluation.Blocked
 	attempt.Done, attempt.Outcome = evaluation.Done, evaluation.Outcome
@@ -212,38 +221,10 @@ func (j *Jobs) attempt(ctx context.Context, record *store.ScanJob, cached *batch
 	attempt.Hosts, attempt.RunsOn = scanjob.Hosts(job), evaluation.RunsOn
 	if !record.Open {
 		attempt.Blocked = false
-		return attempt, true, j.conclude(ctx, record, job, &attempt)
+		err := j.conclude(ctx, record, job, &attempt)
+		return attempt, j.clock.Since(job.CreationTimestamp.Time) < forgetAfter, err
 	}
 	return attempt, true, nil
-}
-
-// conclude ends an attempt whose SBOM has arrived, or for which nobody waits any more. If the Job continues although the scan does not, because its
-// pod never started or because containers that others added to it do not end, it holds no slot and is deleted. It goes after its pods, which are
-// known as those of a scan as long as it exists.
-func (j *Jobs) conclude(ctx context.Context, record *store.ScanJob, job *batchv1.Job, attempt *Attempt) error {
-	if scanjob.Finished(job) || job.DeletionTimestamp != nil {
-		attempt.Done = true
-		return nil
-	}
-	if record.SBOMSHA256 != "" {
-		pods, err := podsOf(ctx, j.client, job)
-		if err != nil {
-			return err
-		}
-		stopped := func(grace time.Duration) bool {
-			return slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return scanjob.Stopped(&pod, j.clock.Now().Add(-grace)) })
-		}
-		attempt.Done = attempt.Done || stopped(slotGrace)
-		if !stopped(deleteGrace) {
-			return nil
-		}
-	}
-	attempt.Done = true
-	err := j.client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground), client.Preconditions{UID: &job.UID})
-	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
-		return fmt.Errorf("delete scan Job %s/%s: %w", job.Namespace, job.Name, err)
-	}
-	return nil
 }
 
 // find reads a recorded Job that the cache does not show: it is new or was deleted, or somebody removed its label. It returns nil when
@@ -271,7 +252,7 @@ func (j *Jobs) evaluate(ctx context.Context, job *batchv1.Job) (scanjob.Evaluati
 		return scanjob.Evaluation{Done: true, Outcome: outcome}, nil
 	}
 	finished := scanjob.Finished(job)
-	pods, err := podsOf(ctx, j.client, job)
+	pods, err := j.podsOf(ctx, job)
 	if err != nil {
 		return scanjob.Evaluation{}, err
 	}
@@ -300,16 +281,6 @@ func (j *Jobs) evaluate(ctx context.Context, job *batchv1.Job) (scanjob.Evaluati
 	return evaluation, nil
 }
 
-// podsOf lists the pods that a Job controls. The label only selects candidates: anyone with the right to create pods can set it.
-func podsOf(ctx context.Context, reader client.Reader, job *batchv1.Job) ([]corev1.Pod, error) {
-	var pods corev1.PodList
-	err := reader.List(ctx, &pods, client.InNamespace(job.Namespace), client.MatchingLabels{scanjob.LabelScan: job.Name})
-	if err != nil {
-		return nil, fmt.Errorf("list the pods of Job %s/%s: %w", job.Namespace, job.Name, err)
-	}
-	return slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return !metav1.IsControlledBy(&pod, job) }), nil
-}
-
 // Start implements Cataloger. A Job is reserved, created and recorded, so that whoever comes back after a crash in between knows where to
 // look for it. The Scanner owns the Job when both are in one namespace.
 func (j *Jobs) Start(ctx context.Context, owner types.NamespacedName, req scanjob.Request) error {
@@ -321,7 +292,7 @@ func (j *Jobs) Start(ctx context.Context, owner types.NamespacedName, req scanjo
 		}
 	}
 	if err := j.limitCPU(ctx, &req); err != nil {
-		return err
+		return &NamespaceError{req.Namespace, err}
 	}
 	job := scanjob.Build(req, options)
 	if owner.Namespace == req.Namespace {
@@ -361,7 +332,7 @@ func (j *Jobs) Start(ctx context.Context, owner types.NamespacedName, req scanjo
 		if outcome, refused := refusal(err, req.Namespace); refused {
 			return &RefusedError{outcome}
 		}
-		return fmt.Errorf("create a scan Job in namespace %s: %w", req.Namespace, err)
+		return &NamespaceError{req.Namespace, fmt.Errorf("create a scan Job: %w", err)}
 	}
 	return j.record(ctx, &kept, job)
 }
@@ -395,13 +366,13 @@ func (j *Jobs) resume(ctx context.Context, kept *store.ScanJob) (done bool, err 
 	key := types.NamespacedName{Namespace: kept.Namespace, Name: kept.Name}
 	job := &batchv1.Job{}
 	switch err := j.live.Get(ctx, key, job); {
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err): // One that the operator may not read is as good as lost.
 		if err := j.records.ForgetScanJobs(ctx, []string{kept.Name}); err != nil {
 			return false, fmt.Errorf("delete the record of scan Job %s: %w", key, err)
 		}
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("get scan Job %s: %w", key, err)
+		return false, &NamespaceError{kept.Namespace, fmt.Errorf("get scan Job %s: %w", kept.Name, err)}
 	}
 	return true, j.record(ctx, kept, job)
 }
@@ -414,7 +385,7 @@ func (j *Jobs) adopt(ctx context.Context, reserved *store.ScanJob) (bool, error)
 	}
 	key := types.NamespacedName{Namespace: reserved.Namespace, Name: reserved.Name}
 	job := &batchv1.Job{}
-	if err := j.live.Get(ctx, key, job); apierrors.IsNotFound(err) {
+	if err := j.live.Get(ctx, key, job); apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 		return false, nil
 	} else if err != nil {
 		return false, fmt.Errorf("get scan Job %s: %w", key, err)

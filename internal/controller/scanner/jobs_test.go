@@ -318,6 +318,7 @@ func TestAJobWithoutItsLabelIsStillOurs(t *testing.T) {
 // A Job that has ended goes when its time has come, and that is no failure.
 func TestAJobThatHasEndedMayGo(t *testing.T) {
 	job := scanJobOf(batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue})
+	job.CreationTimestamp = metav1.NewTime(now)
 	c, kept := clientWith(t, job), records(t, job)
 	kept.close("scan-a")
 	jobs := jobsOn(c, c, kept, testclock.NewFakeClock(now))

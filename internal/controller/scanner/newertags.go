@@ -304,11 +304,15 @@ func (v *observed) lookupPlace(lookup *store.TagLookup) (_ jobPlace, paused time
 	for i := range places {
 		place := places[(lookup.Failures+i)%len(places)]
 		pause, waits := v.pauses[v.credentialOf(lookupKey(lookup), place.namespace)]
+		until := pause.Until
+		if one, stalled := v.stalls[place.namespace]; stalled && one.until.After(until) {
+			waits, until = true, one.until
+		}
 		if !waits {
 			return place, time.Time{}, true
 		}
-		if paused.IsZero() || pause.Until.Before(paused) {
-			paused = pause.Until
+		if paused.IsZero() || until.Before(paused) {
+			paused = until
 		}
 	}
 	return jobPlace{}, paused, false
@@ -331,6 +335,9 @@ func (r *Reconciler) startLookup(ctx context.Context, scanner *scannerv1.Scanner
 		outcome = refused.Outcome
 	} else if problem, ok := errors.AsType[*specError](err); ok {
 		outcome = model.Outcome{Reason: model.ReasonUnschedulable, Message: problem.Error()}
+	} else if r.stall(ctx, v, err) {
+		p.next = min(p.next, watchInterval)
+		return nil
 	} else if err != nil {
 		return fmt.Errorf("start a lookup of newer tags: %w", err)
 	}

@@ -45,6 +45,8 @@ type observed struct {
 	active []Attempt
 	// pauses are those of registries.
 	pauses map[credential]store.RegistryPause
+	// stalls are the namespaces in which no scan is to be started now.
+	stalls map[string]stall
 	// operator is the namespace of the operator.
 	operator string
 	// keys is what wanted returns, results what coverage does.
@@ -137,6 +139,7 @@ func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner) (*
 		maps.Copy(images, known)
 	}
 	v.beyond, v.images, v.attempts = within.beyond, images, attempts
+	v.stalls = r.stalls.current(v.now)
 	v.active, v.queues, v.operator = active(attempts), &r.queues, r.Namespace
 	v.found = found{within.namespaces, set(wanted), read, v.reads}
 	if v.pauses, err = r.registryPauses(ctx); err != nil {

@@ -19,6 +19,8 @@ const (
 	watchInterval = 30 * time.Second
 	// retryNode is when a node that is not known is looked for again.
 	retryNode = 5 * time.Second
+	// retryRead is when a Job that could not be read or deleted is looked at again.
+	retryRead = 5 * time.Second
 	// firstPause is the pause of a registry that does not request a duration.
 	firstPause = time.Minute
 )
@@ -198,6 +200,11 @@ func makePlan(scanner *scannerv1.Scanner, v *observed, limits Limits, again Reca
 	if p.running+p.recataloging > 0 || len(p.waiting) > 0 {
 		p.next = v.nextBlocked(p.next, now)
 	}
+	for _, attempt := range v.attempts {
+		if attempt.Retry {
+			p.next = min(p.next, retryRead)
+		}
+	}
 	if len(p.start) > 0 {
 		p.next = min(p.next, scanjob.PodDelay)
 	}
@@ -218,6 +225,12 @@ func choose(scanner *scannerv1.Scanner, v *observed, key model.ImageKey, free *l
 		return "", nil, wait{why: "waiting until the pause that the registry " + key.Registry() + " requested ends", until: paused}
 	}
 	for _, namespace := range namespaces {
+		if w, stalled := v.stalled(v.jobNamespace(key, namespace)); stalled {
+			if why.why == "" {
+				why = w
+			}
+			continue
+		}
 		volume := v.volume(key, namespace)
 		w, admitted := free.admit(key, volume, namespace)
 		if admitted {

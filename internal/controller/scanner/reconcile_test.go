@@ -153,11 +153,14 @@ func (memory) Changes(context.Context, store.Namespaces, store.ChangeQuery) (sto
 
 // starter is a Cataloger whose attempts are under way once they are started.
 type starter struct {
-	refuse   string
-	invalid  *specError
+	refuse  string
+	invalid *specError
+	// failing are what the API server says to starts, by namespace.
+	failing  map[string]error
 	attempts map[string]Attempt
 	started  []model.ImageKey
 	requests []scanjob.Request
+	tried    []string // The namespaces of starts that failed.
 }
 
 func (s *starter) Attempts(context.Context) (map[string]Attempt, error) {
@@ -170,6 +173,10 @@ func (s *starter) Start(_ context.Context, _ types.NamespacedName, req scanjob.R
 	}
 	if s.invalid != nil {
 		return s.invalid
+	}
+	if err := s.failing[req.Namespace]; err != nil {
+		s.tried = append(s.tried, req.Namespace)
+		return &NamespaceError{req.Namespace, err}
 	}
 	attempt := Attempt{
 		Key: req.Key, ScannerUID: req.ScannerUID, SizeClass: req.SizeClass, Namespace: req.Namespace, For: req.For, JobSpec: req.JobSpec,
@@ -286,6 +293,9 @@ func TestJobsStartTellsARefusalFromAFailure(t *testing.T) {
 			})
 			if _, refused := errors.AsType[*RefusedError](err); err == nil || refused != tt.refused {
 				t.Errorf("Start: %v, refused %t, want %t", err, refused, tt.refused)
+			}
+			if failed, ok := errors.AsType[*NamespaceError](err); ok == tt.refused || ok && failed.Namespace != "shop" {
+				t.Errorf("Start: %v, want an error of the namespace unless the start is refused", err)
 			}
 			attempts, err := jobs.Attempts(t.Context())
 			if err != nil || len(attempts) != 0 {

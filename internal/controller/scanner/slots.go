@@ -118,6 +118,9 @@ func newLimited(scanner *scannerv1.Scanner, v *observed, limits Limits, due []mo
 	l.slots[l.scanner] = newSlots(concurrency(scanner), own)
 	for i := range v.active {
 		attempt := &v.active[i]
+		if attempt.Lookup != "" {
+			continue // No scan waits for one: maxLookups run beside the scans.
+		}
 		namespace, late := cmp.Or(attempt.For, attempt.Namespace), attempt.late(now)
 		for _, name := range append(l.of(attempt.Key, attempt.Volume), v.nodes.of(attempt)...) {
 			if name != l.scanner || attempt.ScannerUID == string(scanner.UID) {

@@ -35,6 +35,8 @@ const (
 	recountAfter = time.Minute
 	// syncEvery is how often documents are looked for that were uploaded to a replica which ended before it applied them.
 	syncEvery = 3 * time.Second
+	// soonest is the shortest time until decisions are ended again.
+	soonest = 100 * time.Millisecond
 	// concurrency bounds the sources that are fetched at the same time.
 	concurrency = 4
 )
@@ -53,11 +55,17 @@ type Fetcher interface {
 	Fetch(ctx context.Context, spec *scannerv1alpha1.VEXSourceSpec, version string) (documents []store.VEXContent, next string, err error)
 }
 
+// Store is the part of the store that a Reconciler uses.
+type Store interface {
+	store.VEXDocuments
+	ExpireDecisions(ctx context.Context) (time.Time, error)
+}
+
 // Reconciler reconciles VEXSources. NewReconciler makes one.
 type Reconciler struct {
 	client    client.Client
 	live      client.Reader
-	store     store.VEXDocuments
+	store     Store
 	applier   *vexdecisions.Applier
 	fetcher   Fetcher
 	namespace string
@@ -78,7 +86,7 @@ type attempt struct {
 
 // NewReconciler returns a Reconciler that reads sources from a cache, and ConfigMaps in a namespace from the API server.
 func NewReconciler(
-	c client.Client, live client.Reader, documents store.VEXDocuments, applier *vexdecisions.Applier, fetcher Fetcher, namespace string, now clock.PassiveClock,
+	c client.Client, live client.Reader, documents Store, applier *vexdecisions.Applier, fetcher Fetcher, namespace string, now clock.PassiveClock,
 ) *Reconciler {
 	return &Reconciler{
 		client: c, live: live, store: documents, applier: applier, fetcher: fetcher, namespace: namespace, clock: now, attempts: map[types.NamespacedName]attempt{},
@@ -110,12 +118,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	after := before.DeepCopy()
 	if r.due(&before, stored != nil) <= 0 {
 		version := ""
-		if stored != nil && fetched(&before) && valid(&before) {
+		if stored != nil && fetched(&before) && valid(&before) && stored.ExportedDecisions == full(&before) {
 			version = stored.Version
 		}
 		if err := r.fetch(ctx, after, version); err != nil {
 			return ctrl.Result{}, err
 		}
+	}
+	if err := r.restrict(ctx, &before); err != nil {
+		return ctrl.Result{}, err
 	}
 	all, err := r.applier.Apply(ctx)
 	if err != nil && !errors.Is(err, store.ErrVEXTooMany) {
@@ -130,6 +141,28 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	return ctrl.Result{RequeueAfter: max(time.Second, min(recountAfter, r.due(after, true)))}, nil
+}
+
+// full reports whether the decisions of a source apply in full.
+func full(source *scannerv1alpha1.VEXSource) bool {
+	return source.Spec.ExportedDecisions == scannerv1alpha1.ExportedDecisionsFull
+}
+
+// restrict ends that the decisions of a source apply in full if its spec no longer says so, also if its documents cannot be fetched now. The other way round
+// it takes a fetch: the spec may be about other documents than those that the store has.
+func (r *Reconciler) restrict(ctx context.Context, source *scannerv1alpha1.VEXSource) error {
+	if full(source) {
+		return nil
+	}
+	stored, err := r.stored(ctx, source.Name)
+	if err != nil || stored == nil || !stored.ExportedDecisions {
+		return err
+	}
+	documents, err := r.store.VEXContent(ctx, store.VEXKindSource, source.Name)
+	if err != nil {
+		return err
+	}
+	return r.store.SaveVEX(ctx, store.VEXSource{Kind: store.VEXKindSource, Name: source.Name, Version: stored.Version}, documents)
 }
 
 // forget deletes the documents of a source that does not exist, and ends their statements.
@@ -197,7 +230,9 @@ func (r *Reconciler) fetch(ctx context.Context, source *scannerv1alpha1.VEXSourc
 		setInvalid(source, scannerv1alpha1.ReasonDocumentsInvalid, err)
 		return nil
 	}
-	err = r.store.SaveVEX(ctx, store.VEXSource{Kind: store.VEXKindSource, Name: source.Name, Version: next}, documents)
+	err = r.store.SaveVEX(ctx, store.VEXSource{
+		Kind: store.VEXKindSource, Name: source.Name, Version: next, ExportedDecisions: full(source),
+	}, documents)
 	if errors.Is(err, store.ErrVEXTooMany) {
 		setFetched(source, now)
 		setInvalid(source, string(scannerv1alpha1.TooMany), err)

@@ -274,6 +274,69 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
+// decided is a document as scanner-operator exports it.
+func decided(notes string) string {
+	return strings.Replace(document("affected", "pkg:npm/a"), `"products"`, `"status_notes": "`+notes+`", "products"`, 1)
+}
+
+// TestExportedDecisions: decisions apply in full as long as the spec says so. That ends without a fetch, and begins with one: the documents that the store has
+// may be others than those that the spec is about.
+func TestExportedDecisions(t *testing.T) {
+	w := newWorld(t, vendorSource("cluster"))
+	w.server.content, w.server.version = decided("Decision: AcceptedRisk until 2026-01-01T12:00:00Z."), "1"
+	change := func(value scannerv1alpha1.ExportedDecisions) {
+		t.Helper()
+		source := w.get("cluster")
+		source.Generation++
+		source.Spec.ExportedDecisions = value
+		if err := w.Client.Update(t.Context(), source); err != nil {
+			t.Fatal(err)
+		}
+		w.reconcile("cluster")
+	}
+	w.reconcile("cluster")
+	w.expect("by default", "cluster", good, 0)
+	w.server.err = errors.New("away")
+	change(scannerv1alpha1.ExportedDecisionsFull)
+	w.expect("not fetched", "cluster", "FetchFailed NotFetched Applied", 0)
+	w.server.err = nil
+	w.clock.Step(retryAfter)
+	w.reconcile("cluster")
+	w.expect("in full", "cluster", good, 1)
+	w.restart()
+	w.clock.Step(time.Hour)
+	w.reconcile("cluster")
+	w.expect("not modified", "cluster", good, 1)
+	if last := w.server.asked[len(w.server.asked)-1]; last != "https://example.com 1" {
+		t.Errorf("asked %q, want the version that is known", last)
+	}
+	w.server.err = errors.New("away")
+	change(scannerv1alpha1.ExportedDecisionsStatusOnly)
+	w.expect("status only, not fetched", "cluster", "FetchFailed NotFetched Applied", 0)
+	w.server.err = nil
+	change(scannerv1alpha1.ExportedDecisionsFull)
+	w.expect("in full again", "cluster", good, 1)
+
+	// The end comes at its time, also without the controller of exceptions.
+	end := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	w.clock.SetTime(end.Add(-time.Second))
+	if result := w.reconcile(""); result.RequeueAfter != time.Second {
+		t.Errorf("decisions end after %s", result.RequeueAfter)
+	}
+	w.expect("before the end", "cluster", good, 1)
+	w.clock.SetTime(end)
+	if result := w.reconcile(""); result.RequeueAfter != syncEvery {
+		t.Errorf("the next decisions end after %s", result.RequeueAfter)
+	}
+	w.reconcile("cluster")
+	w.expect("after the end", "cluster", good, 0)
+	status := w.get("cluster").Status
+	if status.Statements != 2 || *status.Matched != 0 || *status.Unmatched != 2 || *status.SuppressedFindings != 0 || status.UnmatchedStatements[0].Reason != "Expired" ||
+		status.UnmatchedStatements[1].Reason != "NoFinding" {
+		t.Errorf("%+v", status)
+	}
+}
+
 func TestConfigMaps(t *testing.T) {
 	one := vendorSource("ours")
 	one.Spec.HTTP, one.Spec.ConfigMap = nil, &scannerv1alpha1.VEXSourceConfigMap{Name: "vex", Key: "ours.json"}

@@ -35,7 +35,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// forgetOrphans forgets the sources that do not exist, and applies what users have uploaded.
+// forgetOrphans forgets the sources that do not exist, applies what users have uploaded, and ends the decisions of documents that are over.
 func (r *Reconciler) forgetOrphans(ctx context.Context) (ctrl.Result, error) {
 	sources, _, err := r.store.VEX(ctx)
 	if err != nil {
@@ -60,5 +60,14 @@ func (r *Reconciler) forgetOrphans(ctx context.Context) (ctrl.Result, error) {
 	if err := r.applier.Sync(ctx); err != nil && !errors.Is(err, store.ErrVEXTooMany) {
 		return ctrl.Result{}, fmt.Errorf("apply the VEX documents: %w", err)
 	}
-	return ctrl.Result{RequeueAfter: syncEvery}, nil
+	// The controller of exceptions does so, too, but it may be disabled, and does not know of new documents.
+	next, err := r.store.ExpireDecisions(ctx)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("end the decisions of VEX documents that have expired: %w", err)
+	}
+	wait := syncEvery
+	if left := next.Sub(r.clock.Now()); !next.IsZero() && left < wait {
+		wait = max(soonest, left)
+	}
+	return ctrl.Result{RequeueAfter: wait}, nil
 }

@@ -438,6 +438,24 @@ func (e ExceptionSavingReason) Valid() bool {
 	}
 }
 
+// Defines values for ExportedDecisions.
+const (
+	ExportedDecisionsFull       ExportedDecisions = "Full"
+	ExportedDecisionsStatusOnly ExportedDecisions = "StatusOnly"
+)
+
+// Valid indicates whether the value is a known member of the ExportedDecisions enum.
+func (e ExportedDecisions) Valid() bool {
+	switch e {
+	case ExportedDecisionsFull:
+		return true
+	case ExportedDecisionsStatusOnly:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ExposureEnd.
 const (
 	ExposureEndDatabase ExposureEnd = "Database"
@@ -881,22 +899,25 @@ func (e TagLookupState) Valid() bool {
 
 // Defines values for UnmatchedVEXStatementReason.
 const (
-	ImagesOnly    UnmatchedVEXStatementReason = "ImagesOnly"
-	NoFinding     UnmatchedVEXStatementReason = "NoFinding"
-	NotIdentified UnmatchedVEXStatementReason = "NotIdentified"
-	Overridden    UnmatchedVEXStatementReason = "Overridden"
+	UnmatchedVEXStatementReasonExpired       UnmatchedVEXStatementReason = "Expired"
+	UnmatchedVEXStatementReasonImagesOnly    UnmatchedVEXStatementReason = "ImagesOnly"
+	UnmatchedVEXStatementReasonNoFinding     UnmatchedVEXStatementReason = "NoFinding"
+	UnmatchedVEXStatementReasonNotIdentified UnmatchedVEXStatementReason = "NotIdentified"
+	UnmatchedVEXStatementReasonOverridden    UnmatchedVEXStatementReason = "Overridden"
 )
 
 // Valid indicates whether the value is a known member of the UnmatchedVEXStatementReason enum.
 func (e UnmatchedVEXStatementReason) Valid() bool {
 	switch e {
-	case ImagesOnly:
+	case UnmatchedVEXStatementReasonExpired:
 		return true
-	case NoFinding:
+	case UnmatchedVEXStatementReasonImagesOnly:
 		return true
-	case NotIdentified:
+	case UnmatchedVEXStatementReasonNoFinding:
 		return true
-	case Overridden:
+	case UnmatchedVEXStatementReasonNotIdentified:
+		return true
+	case UnmatchedVEXStatementReasonOverridden:
 		return true
 	default:
 		return false
@@ -2344,6 +2365,10 @@ type ExceptionSavingReason string
 // ExceptionSpec The spec of the custom resource. Its fields are described in the reference of exceptions.
 type ExceptionSpec = scannerv1alpha1.ExceptionSpec
 
+// ExportedDecisions What applies of the decisions in VEX documents that scanner-operator has exported. StatusOnly: the VEX status of their statements, as for all
+// documents. Full: the decisions as exceptions, including accepted risks, until they end.
+type ExportedDecisions string
+
 // Exposure An uninterrupted period in which a workload ran images with a vulnerability in any package.
 type Exposure struct {
 	// End Why the exposure ended. `Database`: a database build closed the finding. `Image`: the workload continued with images without the vulnerability.
@@ -3538,13 +3563,15 @@ type UnmatchedVEXStatement struct {
 	Position string `json:"position"`
 
 	// Reason NoFinding if no current finding is in its products or other statements override it, NotIdentified if its products have no PURL, CPE or digest,
-	// Overridden if a newer statement of its author is about the same products, and ImagesOnly if its products are images that are not named by a digest alone.
+	// Overridden if a newer statement of its author is about the same products, ImagesOnly if its products are images that are not named by a digest alone,
+	// and Expired if it is a decision whose end is over.
 	Reason        UnmatchedVEXStatementReason `json:"reason"`
 	Vulnerability string                      `json:"vulnerability"`
 }
 
 // UnmatchedVEXStatementReason NoFinding if no current finding is in its products or other statements override it, NotIdentified if its products have no PURL, CPE or digest,
-// Overridden if a newer statement of its author is about the same products, and ImagesOnly if its products are images that are not named by a digest alone.
+// Overridden if a newer statement of its author is about the same products, ImagesOnly if its products are images that are not named by a digest alone,
+// and Expired if it is a decision whose end is over.
 type UnmatchedVEXStatementReason string
 
 // VEXDocument A source of VEX documents, with what became of its statements.
@@ -3560,6 +3587,10 @@ type VEXDocument struct {
 
 	// Documents The number of documents.
 	Documents int `json:"documents"`
+
+	// ExportedDecisions What applies of the decisions in VEX documents that scanner-operator has exported. StatusOnly: the VEX status of their statements, as for all
+	// documents. Full: the decisions as exceptions, including accepted risks, until they end.
+	ExportedDecisions ExportedDecisions `json:"exportedDecisions"`
 
 	// Kind VEXSource for the documents of the custom resource of this name; VEXDocument for an upload.
 	Kind VEXDocumentKind `json:"kind"`
@@ -4498,6 +4529,13 @@ type GetTrendsParams struct {
 	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
 }
 
+// PutVEXParams defines parameters for PutVEX.
+type PutVEXParams struct {
+	// ExportedDecisions What applies of the decisions in a document that scanner-operator has exported; as in the spec of VEXSources. With Full they apply as exceptions
+	// do, including accepted risks, and end when they state. StatusOnly, the default, applies the VEX status of their statements.
+	ExportedDecisions *ExportedDecisions `form:"exportedDecisions,omitempty" json:"exportedDecisions,omitempty"`
+}
+
 // ListVulnerabilitiesParams defines parameters for ListVulnerabilities.
 type ListVulnerabilitiesParams struct {
 	// Text Part of the ID or of an alias, case-insensitive.
@@ -4849,7 +4887,7 @@ type ServerInterface interface {
 	GetVEX(w http.ResponseWriter, r *http.Request, name string)
 	// PutVEX Upload a VEX document
 	// (PUT /api/v1/vex/{name})
-	PutVEX(w http.ResponseWriter, r *http.Request, name string)
+	PutVEX(w http.ResponseWriter, r *http.Request, name string, params PutVEXParams)
 	// ListVulnerabilities List the vulnerabilities of all images
 	// (GET /api/v1/vulnerabilities)
 	ListVulnerabilities(w http.ResponseWriter, r *http.Request, params ListVulnerabilitiesParams)
@@ -8414,8 +8452,24 @@ func (siw *ServerInterfaceWrapper) PutVEX(w http.ResponseWriter, r *http.Request
 		return
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PutVEXParams
+
+	// ------------- Optional query parameter "exportedDecisions" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "exportedDecisions", r.URL.Query(), &params.ExportedDecisions, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "exportedDecisions"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "exportedDecisions", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PutVEX(w, r, name)
+		siw.Handler.PutVEX(w, r, name, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -11928,8 +11982,9 @@ func (response GetVEXdefaultApplicationProblemPlusJSONResponse) VisitGetVEXRespo
 }
 
 type PutVEXRequestObject struct {
-	Name string `json:"name"`
-	Body io.Reader
+	Name   string `json:"name"`
+	Params PutVEXParams
+	Body   io.Reader
 }
 
 type PutVEXResponseObject interface {
@@ -13996,10 +14051,11 @@ func (sh *strictHandler) GetVEX(w http.ResponseWriter, r *http.Request, name str
 }
 
 // PutVEX operation middleware
-func (sh *strictHandler) PutVEX(w http.ResponseWriter, r *http.Request, name string) {
+func (sh *strictHandler) PutVEX(w http.ResponseWriter, r *http.Request, name string, params PutVEXParams) {
 	var request PutVEXRequestObject
 
 	request.Name = name
+	request.Params = params
 
 	request.Body = r.Body
 

@@ -53,6 +53,30 @@ func (t *txn) carryOut(source string, plan *decisionPlan) error {
 	return t.tellDecisions(store.EventDecisionChanged, told)
 }
 
+// eventsOf are the events about decisions that end, with how many findings each matches. Statements of VEX documents have one in common for each object,
+// status and end: there may be thousands, and events name no statements.
+func eventsOf(rows []decisionRow, counts map[int64]int) []store.DecisionEvent {
+	type subject struct {
+		object         store.DecisionObject
+		status, author string
+		end            int64
+	}
+	var told []store.DecisionEvent
+	at := map[subject]int{}
+	for i := range rows {
+		row := &rows[i]
+		about := subject{row.object(), row.Status, row.Author, row.ExpiresAt}
+		n, found := at[about]
+		if !found {
+			at[about] = len(told)
+			told = append(told, row.event("", counts[row.ID]))
+			continue
+		}
+		told[n].Findings += counts[row.ID]
+	}
+	return told
+}
+
 // tellDecisions writes events about decisions, by object: as many as are permitted, above all those that were removed, and the numbers of the others by action,
 // kind and namespace, so that those who see one namespace learn of them, too.
 func (t *txn) tellDecisions(kind store.EventKind, told []store.DecisionEvent) error {

@@ -384,11 +384,10 @@ func (s *Store) ExpireDecisions(ctx context.Context) (time.Time, error) {
 		if err := tx.redecide(findings); err != nil {
 			return err
 		}
-		told := make([]store.DecisionEvent, len(rows))
-		for i := range rows {
-			told[i] = rows[i].event("", counts[rows[i].ID])
+		if err := tx.endRules(rows); err != nil {
+			return err
 		}
-		if err := tx.tellDecisions(store.EventDecisionExpired, told); err != nil {
+		if err := tx.tellDecisions(store.EventDecisionExpired, eventsOf(rows, counts)); err != nil {
 			return err
 		}
 		return read(tx.DB)

@@ -220,7 +220,7 @@ func rescored(tx *gorm.DB) ([]int64, error) {
 	if err != nil || len(policies) == 0 {
 		return nil, err
 	}
-	condition := "s.kev <> v.kev"
+	condition := "s.kev <> v.kev OR s.kev = 1 AND s.scores <> v.scores" // Dates of known exploitation can be corrected.
 	if slices.ContainsFunc(policies, func(p *compiledPolicy) bool { return p.selector.Scores() }) {
 		condition += " OR s.epss_micros <> v.epss_micros OR s.risk_micros <> v.risk_micros"
 	}
@@ -237,6 +237,15 @@ func (w *switcher) openDeadlines(rescored []int64) error {
 		if err != nil {
 			return err
 		}
+	}
+	// A date of known exploitation can be later than the switch.
+	var exploited []int64
+	err := w.Raw("SELECT f.id FROM findings f CROSS JOIN vulnerabilities v WHERE f.from_gen = ? AND v.id = f.vulnerability_pk AND v.kev = 1", w.next.Number).Scan(&exploited).Error
+	if err != nil {
+		return err
+	}
+	if err := w.redue(dueByID, exploited); err != nil {
+		return err
 	}
 	return w.redue(dueByVulnerability, rescored)
 }

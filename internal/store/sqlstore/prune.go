@@ -35,6 +35,8 @@ func (s *Store) Prune(ctx context.Context, before time.Time) error {
 		{action: "DELETE FROM findings", table: "findings", column: "package_pk", condition: "until_gen <= ?", values: []any{closed}},
 		{action: "DELETE FROM image_presences", table: "image_presences", column: "id", condition: endedPresence, values: []any{micros(before)}},
 		{action: "DELETE FROM reports", table: "reports", column: "id", condition: unusedReport, values: []any{micros(before)}},
+		// Documents change more often than exceptions, and each change is a new row.
+		{action: "DELETE FROM decisions", table: "decisions", column: "id", condition: "source = 'vex' AND until_time < ?", values: []any{micros(before)}},
 		{action: "DELETE FROM rollouts", table: "rollouts", column: "id", condition: "at < ?", values: []any{micros(before)}},
 		// Answers have no history: only the current ones and those of the next result set are ever read.
 		{action: "DELETE FROM package_answers", table: "package_answers", column: "package_pk", condition: "until_gen <= ?", values: []any{current}},
@@ -74,8 +76,6 @@ func (s *Store) pruneRest(ctx context.Context, what string, before time.Time, cl
 			before    int64
 		}{
 			{"DELETE FROM repository_sizes WHERE updated_at < ? AND repository NOT IN (SELECT i.repository FROM images i)", micros(before)},
-			// Documents change more often than exceptions, and each change is a new row.
-			{"DELETE FROM decisions WHERE source = 'vex' AND until_time < ?", micros(before)},
 			{"DELETE FROM object_states WHERE COALESCE((SELECT l.at FROM object_last_seen l WHERE l.object = object_states.object), 0) < ?", unseen},
 			{"DELETE FROM object_last_seen WHERE at < ?", unseen},
 		} {

@@ -192,7 +192,7 @@ func failRecatalog(tx *txn, key model.ImageKey, attempt int, next time.Time) (bo
 }
 
 // RecatalogedImages implements store.ResultSets. limit is cut to store.MaxKeys.
-func (s *Store) RecatalogedImages(ctx context.Context, limit int) ([]model.ImageKey, error) {
+func (s *Store) RecatalogedImages(ctx context.Context, after model.ImageKey, limit int) ([]model.ImageKey, error) {
 	if limit <= 0 {
 		return nil, nil
 	}
@@ -200,7 +200,7 @@ func (s *Store) RecatalogedImages(ctx context.Context, limit int) ([]model.Image
 	err := s.read(ctx, "list the images that were cataloged again", func(tx *gorm.DB) error {
 		var err error
 		keys, err = imageKeys(tx.Raw(`SELECT i.image_id, i.platform FROM recatalogs n JOIN images i ON i.id = n.image_pk
-			WHERE i.projection = ? ORDER BY i.image_id, i.platform LIMIT ?`, unreadStamp, min(limit, store.MaxKeys)))
+			WHERE i.projection = ? AND `+behindImage+" ORDER BY i.image_id, i.platform LIMIT ?", unreadStamp, after.ImageID, after.ImageID, after.Platform.String(), min(limit, store.MaxKeys)))
 		return err
 	})
 	return keys, err

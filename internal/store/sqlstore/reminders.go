@@ -54,11 +54,7 @@ func (s *Store) RecordExpiring(ctx context.Context) error {
 		if err := tx.Insert("expiring_told", []string{"decision_pk"}, values, ""); err != nil {
 			return err
 		}
-		told := make([]store.DecisionEvent, len(rows))
-		for i := range rows {
-			told[i] = rows[i].event("", counts[rows[i].ID])
-		}
-		return tx.tellDecisions(store.EventDecisionExpiring, told)
+		return tx.tellDecisions(store.EventDecisionExpiring, eventsOf(rows, counts))
 	})
 }
 

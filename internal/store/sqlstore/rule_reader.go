@@ -40,7 +40,7 @@ const maxImageSets = 100
 // knownRule is a rule that was read.
 type knownRule struct {
 	decision.Rule
-	suppresses bool
+	suppresses, independent bool
 	// images are the digests of the images that it is about, nil for all.
 	images []string
 }
@@ -75,8 +75,31 @@ func (r *ruleReader) decide(tx *gorm.DB, candidates map[int64][]int64) (map[int6
 		}
 		// The lists of the caller stay as they are.
 		ids = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(ids))), func(id int64) bool { return r.known[id] == nil })
+		independent, err := r.decideAlone(p, ids)
+		if err != nil {
+			return nil, err
+		}
+		ids = slices.DeleteFunc(ids, func(id int64) bool { return r.known[id].independent })
 		if decides[finding], err = r.decideFinding(p, ids); err != nil {
 			return nil, err
+		}
+		decides[finding] = append(decides[finding], independent...)
+	}
+	return decides, nil
+}
+
+// decideAlone returns the decisions with independent rules that are about a finding in a package.
+func (r *ruleReader) decideAlone(p *model.Package, ids []int64) (decides []int64, err error) {
+	for _, id := range ids {
+		if !r.known[id].independent {
+			continue
+		}
+		one, err := r.decideOne(p, []int64{id})
+		if err != nil {
+			return nil, err
+		}
+		if one != 0 {
+			decides = append(decides, id)
 		}
 	}
 	return decides, nil
@@ -153,8 +176,8 @@ func (r *ruleReader) decideOne(p *model.Package, ids []int64) (int64, error) {
 		before[i] = r.rules.Work(rules[i])
 	}
 	n := r.rules.Decide(p, rules)
-	for i, rule := range rules {
-		if err := r.spend(ids[i], r.rules.Work(rule)-before[i]); err != nil {
+	for i, id := range ids {
+		if err := r.spend(id, r.rules.Work(rules[i])-before[i]); err != nil {
 			return 0, err
 		}
 	}
@@ -197,6 +220,7 @@ func (r *ruleReader) read(tx *gorm.DB, wanted map[int64]bool) error {
 			if rule.Rule, err = r.rules.Parse(row.Rule); err != nil {
 				return err
 			}
+			rule.independent = r.rules.Independent(rule.Rule)
 			if row.Spec != "" {
 				var spec reachSpec
 				if err := fromJSON(row.Spec, &spec); err != nil {

@@ -194,7 +194,7 @@ func scanJobOf(tx *gorm.DB, uid string) (store.ScanJob, error) {
 func (s *Store) ListScanJobs(ctx context.Context) ([]store.ScanJob, error) {
 	var jobs []store.ScanJob
 	err := s.read(ctx, "list scan Jobs", func(tx *gorm.DB) (err error) {
-		jobs, err = scanJobs(tx, "ORDER BY j.name LIMIT ?", store.MaxKeys)
+		jobs, err = scanJobs(tx, "ORDER BY is_current DESC, j.name LIMIT ?", store.MaxKeys)
 		return err
 	})
 	return jobs, err

@@ -100,7 +100,12 @@ func (s seen) images(tx *gorm.DB, current int64) *gorm.DB {
 	if !s.placed {
 		return tx.Table("images AS i")
 	}
-	return tx.Table("(?) AS i", tx.Table("images AS a").Joins("LEFT JOIN (?) z ON z.image_pk = a.id", hidden(tx.Table("("+s.closed()+") AS y"), "y.image_pk", current)).
+	return imagesWithout(tx, hidden(tx.Table("("+s.closed()+") AS y"), "y.image_pk", current))
+}
+
+// imagesWithout selects the images i, without the findings that count elsewhere only: rows of hidden by image.
+func imagesWithout(tx, elsewhere *gorm.DB) *gorm.DB {
+	return tx.Table("(?) AS i", tx.Table("images AS a").Joins("LEFT JOIN (?) z ON z.image_pk = a.id", elsewhere).
 		Select("a.id, a.image_id, a.platform, a.repository, a.digest, a.state, a.nonce, a.attempts, a.reason, a.message, a.next_attempt_at, a.distro, a.size, "+
 			"a.package_count, a.first_seen, a.catalogued_at, a.matched_at, a.sbom_sha256, a.sbom_size, a.from_report, "+
 			perCount("a.%[1]s - COALESCE(z.%[1]s, 0) AS %[1]s")))
@@ -131,4 +136,12 @@ func (s seen) limitCounts(tx *gorm.DB, rows []imageRow, current int64) error {
 		rows[i].Counts.add(elsewhere[rows[i].ID])
 	}
 	return err
+}
+
+// closedIn selects the reaches with places and the images of which they have all workloads that uses u name.
+func closedIn(tx, used *gorm.DB) *gorm.DB {
+	workloads := tx.Table("(?) AS o", used.Distinct("u.image_pk, u.namespace, u.kind, u.name")).
+		Select("o.image_pk, o.namespace, o.kind, o.name, COUNT(*) OVER (PARTITION BY o.image_pk) AS workloads")
+	return tx.Table("reached_namespaces AS y").Joins("JOIN (?) u ON u.image_pk = y.image_pk AND u.namespace = y.namespace", workloads).Where(hasWorkload).
+		Select("y.reach, y.image_pk").Group("y.reach, y.image_pk, u.workloads").Having("COUNT(*) = u.workloads")
 }

@@ -16,10 +16,12 @@ import (
 
 // summarizer reads a store.Summary in one transaction.
 type summarizer struct {
-	tx      *gorm.DB
-	s       *Store
-	chosen  place
-	view    seen
+	tx     *gorm.DB
+	s      *Store
+	chosen place
+	view   seen
+	// owned says that workloads of an owner are chosen, and that findings can count in some workloads only.
+	owned   bool
 	current int64
 	limit   int
 }
@@ -29,6 +31,11 @@ func (s *Store) summarizer(tx *gorm.DB, in store.Namespaces, owned store.Ownersh
 	var err error
 	if z.view, err = seenIn(tx, in); err != nil {
 		return nil, err
+	}
+	if owned != (store.Ownership{}) {
+		if z.owned, err = somePlaced(tx); err != nil {
+			return nil, err
+		}
 	}
 	z.current, err = currentNumber(tx)
 	return z, err
@@ -82,7 +89,11 @@ func (z *summarizer) sums(summary *store.Summary) error {
 		return err
 	}
 	var row sumRow
-	err := z.tx.Table("(?) AS d", z.uses().Distinct("u.image_pk")).Joins("JOIN (?) i ON i.id = d.image_pk", z.view.images(z.tx, z.current)).
+	images := z.view.images(z.tx, z.current)
+	if z.owned {
+		images = imagesWithout(z.tx, hidden(z.tx.Table("(?) AS y", closedIn(z.tx, z.uses())), "y.image_pk", z.current))
+	}
+	err := z.tx.Table("(?) AS d", z.uses().Distinct("u.image_pk")).Joins("JOIN (?) i ON i.id = d.image_pk", images).
 		Select(sumsOfImages).Scan(&row).Error
 	summary.Images, summary.Scanned, summary.Counts = row.Images, row.Scanned, row.Counts.counts()
 	if err != nil {
@@ -97,10 +108,20 @@ func (z *summarizer) sums(summary *store.Summary) error {
 
 // open begins a statement about the findings f of vulnerabilities v that count in images i that run.
 func (z *summarizer) open() *gorm.DB {
-	return z.tx.Table("(?) AS d", z.uses().Distinct("u.image_pk")).
+	return z.counting(z.tx.Table("(?) AS d", z.uses().Distinct("u.image_pk")).
 		Joins("CROSS JOIN images i").Joins("CROSS JOIN image_packages ip").Joins("CROSS JOIN findings f").Joins("CROSS JOIN vulnerabilities v").
-		Where("i.id = d.image_pk AND i.matched_at > 0 AND ip.image_pk = i.id AND ip.excluded = 0 AND f.package_pk = ip.package_pk AND v.id = f.vulnerability_pk").
-		Where(z.view.open(), z.current, z.current)
+		Where("i.id = d.image_pk AND i.matched_at > 0 AND ip.image_pk = i.id AND ip.excluded = 0 AND f.package_pk = ip.package_pk AND v.id = f.vulnerability_pk"))
+}
+
+// counting keeps the findings f that count in images i of packages ip, for what is chosen.
+func (z *summarizer) counting(found *gorm.DB) *gorm.DB {
+	found = found.Where(z.view.open(), z.current, z.current)
+	if z.owned {
+		found = found.Where("NOT EXISTS (SELECT 1 FROM finding_suppressions hs WHERE hs.finding_id = f.id AND hs.reach > 0 AND NOT EXISTS (?))",
+			z.uses().Where("u.image_pk = i.id AND NOT EXISTS (SELECT 1 FROM reached_namespaces y WHERE y.reach = hs.reach AND y.image_pk = u.image_pk AND y.namespace = u.namespace AND "+
+				hasWorkload+")").Select("1"))
+	}
+	return found
 }
 
 // known is what is known of a vulnerability while a summary is made.
@@ -211,9 +232,9 @@ func compareBool(a, b bool) int {
 func (z *summarizer) reach(list []store.ReachedVulnerability) error {
 	for i := range list {
 		one := &list[i]
-		holding := z.tx.Table("vulnerabilities AS v").Joins("CROSS JOIN findings f").Joins("CROSS JOIN image_packages ip").Joins("CROSS JOIN images i").Joins("CROSS JOIN packages p").
-			Where("v.vulnerability_id = ? AND f.vulnerability_pk = v.id AND ip.package_pk = f.package_pk AND ip.excluded = 0 AND i.id = ip.image_pk AND i.matched_at > 0", one.ID).
-			Where(z.view.open(), z.current, z.current).Where("p.id = f.package_pk AND i.id IN (?)", z.uses().Select("u.image_pk")).Distinct("p.name, i.id")
+		holding := z.counting(z.tx.Table("vulnerabilities AS v").Joins("CROSS JOIN findings f").Joins("CROSS JOIN image_packages ip").Joins("CROSS JOIN images i").Joins("CROSS JOIN packages p").
+			Where("v.vulnerability_id = ? AND f.vulnerability_pk = v.id AND ip.package_pk = f.package_pk AND ip.excluded = 0 AND i.id = ip.image_pk AND i.matched_at > 0", one.ID)).
+			Where("p.id = f.package_pk AND i.id IN (?)", z.uses().Select("u.image_pk")).Distinct("p.name, i.id")
 		names, images := map[string]bool{}, map[int64]bool{}
 		err := eachRow(holding, func(scan func(...any) error) error {
 			var name string

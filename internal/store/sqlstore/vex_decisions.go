@@ -48,8 +48,11 @@ func (s *Store) SyncVEX(ctx context.Context, revision string, decisions []store.
 			return fmt.Errorf("%s: the products of their statements take more than %d bytes: delete some documents: %w", what, store.MaxVEXRuleBytes, store.ErrVEXTooMany)
 		}
 		n, err := decisionOf(&decisions[i])
-		if err == nil && (n.rule == "" || len(n.names) == 0 || len(decisions[i].Packages) > 0 || decisions[i].Places != nil || n.row.ExpiresAt != 0 || n.unfixed != 0) {
-			err = errors.New("a decision of a VEX document has a rule, vulnerabilities and maybe images, and nothing else")
+		if err == nil && (n.rule == "" || len(n.names) == 0 || len(decisions[i].Packages) > 0 || decisions[i].Places != nil || n.unfixed != 0) {
+			err = errors.New("a decision of a VEX document has a rule, vulnerabilities and maybe images and an end, and nothing else")
+		}
+		if err == nil && n.row.ExpiresAt != 0 {
+			err = s.checkEnding(n.rule)
 		}
 		if err == nil {
 			err = checkIdentifier("the statement of the object", n.statement)
@@ -61,7 +64,7 @@ func (s *Store) SyncVEX(ctx context.Context, revision string, decisions []store.
 	}
 	settled := false
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
-		plan, err := planVEX(tx, revision, wanted)
+		plan, err := planVEX(tx, revision, wanted, s.now())
 		settled = err == nil && plan.empty()
 		return err
 	})
@@ -69,7 +72,7 @@ func (s *Store) SyncVEX(ctx context.Context, revision string, decisions []store.
 		return err
 	}
 	return s.write(ctx, what, func(tx *txn) error {
-		plan, err := planVEX(tx.DB, revision, wanted)
+		plan, err := planVEX(tx.DB, revision, wanted, tx.now)
 		if err != nil {
 			return err
 		}
@@ -77,8 +80,17 @@ func (s *Store) SyncVEX(ctx context.Context, revision string, decisions []store.
 	})
 }
 
-// planVEX compares what is wanted with what applies.
-func planVEX(tx *gorm.DB, revision string, wanted []*newDecision) (*vexPlan, error) {
+// checkEnding refuses the rule of a decision with an end if others depend on it: which of them decides is not found out again when it ends.
+func (s *Store) checkEnding(text string) error {
+	rule, err := s.rules.Parse(text)
+	if err == nil && !s.rules.Independent(rule) {
+		err = errors.New("a decision with an end has a rule that is not independent of others")
+	}
+	return err
+}
+
+// planVEX compares what is wanted with what applies. What is over does not begin, and ends with ExpireDecisions if it applies.
+func planVEX(tx *gorm.DB, revision string, wanted []*newDecision, now int64) (*vexPlan, error) {
 	if _, now, err := listVEX(tx); err != nil || now != revision {
 		return nil, cmp.Or(err, store.ErrVEXChanged)
 	}
@@ -113,14 +125,22 @@ func planVEX(tx *gorm.DB, revision string, wanted []*newDecision) (*vexPlan, err
 	}
 	for _, n := range wanted {
 		object := n.row.object()
+		named := object
+		named.Statement = n.statement
+		before, found := applies[named]
+		same := found && before.row.Digest == n.row.Digest
+		delete(applies, named)
+		if n.row.ExpiresAt > 0 && n.row.ExpiresAt <= now && !same {
+			if found {
+				plan.changed = append(plan.changed, *before.row)
+			}
+			continue
+		}
 		plan.after[object]++
-		object.Statement = n.statement
-		before, found := applies[object]
-		delete(applies, object)
 		switch {
 		case !found:
 			plan.begin = append(plan.begin, n)
-		case before.row.Digest != n.row.Digest:
+		case !same:
 			plan.changed = append(plan.changed, *before.row)
 			plan.begin = append(plan.begin, n)
 		case before.rule != contentDigest(n.rule):
@@ -222,6 +242,15 @@ func (t *txn) saveRules(plan *vexPlan) error {
 		}
 	}
 	return t.Insert("decision_rules", []string{"decision_pk", "statement", "digest", "rule"}, values, "")
+}
+
+// endRules deletes the rules of decisions that have ended.
+func (t *txn) endRules(rows []decisionRow) error {
+	ids := make([]int64, len(rows))
+	for i := range rows {
+		ids[i] = rows[i].ID
+	}
+	return inParts(ids, func(part []int64) error { return t.Execute("DELETE FROM decision_rules WHERE decision_pk IN ?", part) })
 }
 
 // resolve finds out which statement decides about each live finding with one of the names, and returns the findings that have another one now.

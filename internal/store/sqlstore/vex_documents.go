@@ -42,7 +42,7 @@ func (s *Store) SaveVEX(ctx context.Context, source store.VEXSource, documents [
 	}
 	author, version := sqldb.Truncate(source.Author, maxIdentifier), sqldb.Truncate(source.Version, maxIdentifier)
 	return s.write(ctx, what, func(tx *txn) error {
-		if same, err := sameVEX(tx.DB, source.Kind, source.Name, author, documents, digests); err != nil {
+		if same, err := sameVEX(tx.DB, &source, author, documents, digests); err != nil {
 			return err
 		} else if same {
 			return tx.Execute("UPDATE vex_sources SET version = ? WHERE kind = ? AND name = ? AND version <> ?", version, source.Kind, source.Name, version)
@@ -72,26 +72,40 @@ func (t *txn) saveVEXSource(source *store.VEXSource, author, version string) (id
 		if err != nil {
 			return 0, err
 		}
-		return id, t.Execute("DELETE FROM vex_documents WHERE source_pk = ?", id)
+		for _, table := range []string{"vex_documents", "vex_exported_decisions"} {
+			if err := t.Execute("DELETE FROM "+table+" WHERE source_pk = ?", id); err != nil {
+				return 0, err
+			}
+		}
+	} else {
+		err = t.Insert("vex_sources", []string{"kind", "name", "author", "version", "saved_at"}, []any{source.Kind, source.Name, author, version, t.now}, "")
+		if err != nil {
+			return 0, err
+		}
+		if err := t.Raw(find, source.Kind, source.Name).Scan(&id).Error; err != nil {
+			return 0, err
+		}
 	}
-	err = t.Insert("vex_sources", []string{"kind", "name", "author", "version", "saved_at"}, []any{source.Kind, source.Name, author, version, t.now}, "")
-	if err != nil {
-		return 0, err
+	if source.ExportedDecisions {
+		err = t.Insert("vex_exported_decisions", []string{"source_pk"}, []any{id}, "")
 	}
-	return id, t.Raw(find, source.Kind, source.Name).Scan(&id).Error
+	return id, err
 }
 
-// sameVEX reports whether a source has these documents by this author already, in any order.
-func sameVEX(tx *gorm.DB, kind, name, author string, documents []store.VEXContent, digests []string) (bool, error) {
+// exportedVEX joins vex_sources v with those whose decisions apply in full.
+const exportedVEX = "LEFT JOIN vex_exported_decisions e ON e.source_pk = v.id"
+
+// sameVEX reports whether a source has these documents by this author already, in any order, and applies them in the same way.
+func sameVEX(tx *gorm.DB, source *store.VEXSource, author string, documents []store.VEXContent, digests []string) (bool, error) {
 	var rows []vexRow
-	err := tx.Raw(`SELECT v.author, d.name AS document, d.sha256 FROM vex_sources v JOIN vex_documents d ON d.source_pk = v.id WHERE v.kind = ? AND v.name = ?`,
-		kind, name).Scan(&rows).Error
+	err := tx.Raw("SELECT v.author, d.name AS document, d.sha256, e.source_pk AS exported FROM vex_sources v JOIN vex_documents d ON d.source_pk = v.id "+exportedVEX+
+		" WHERE v.kind = ? AND v.name = ?", source.Kind, source.Name).Scan(&rows).Error
 	if err != nil || len(rows) != len(documents) {
 		return false, err
 	}
 	known := make(map[string]string, len(rows))
 	for _, row := range rows {
-		if row.Author != author {
+		if row.Author != author || (row.Exported != nil) != source.ExportedDecisions {
 			return false, nil
 		}
 		known[row.Document] = row.Sha256
@@ -165,6 +179,8 @@ type vexRow struct {
 	Kind, Name, Author, Version, Document string
 	Sha256                                string `gorm:"column:sha256"`
 	SavedAt, Size                         int64
+	// Exported is not nil if the decisions of the source apply in full.
+	Exported *int64
 }
 
 // VEX implements store.VEXDocuments.
@@ -178,14 +194,17 @@ func (s *Store) VEX(ctx context.Context) (sources []store.VEXSource, revision st
 
 func listVEX(tx *gorm.DB) (sources []store.VEXSource, revision string, err error) {
 	var rows []vexRow
-	err = tx.Raw(`SELECT v.kind, v.name, v.author, v.version, v.saved_at, d.name AS document, d.sha256, d.size
-		FROM vex_sources v JOIN vex_documents d ON d.source_pk = v.id ORDER BY v.id, d.id`).Scan(&rows).Error
+	err = tx.Raw("SELECT v.kind, v.name, v.author, v.version, v.saved_at, d.name AS document, d.sha256, d.size, e.source_pk AS exported " +
+		"FROM vex_sources v JOIN vex_documents d ON d.source_pk = v.id " + exportedVEX + " ORDER BY v.id, d.id").Scan(&rows).Error
 	if err != nil {
 		return nil, "", err
 	}
 	var texts []string
 	for _, row := range rows {
 		texts = append(texts, row.Kind, row.Name, strconv.FormatInt(row.SavedAt, 10), row.Document, row.Sha256)
+		if row.Exported != nil {
+			texts = append(texts, "exported decisions")
+		}
 		if last := len(sources) - 1; last >= 0 && sources[last].Kind == row.Kind && sources[last].Name == row.Name {
 			one := &sources[last]
 			one.Documents++
@@ -195,7 +214,8 @@ func listVEX(tx *gorm.DB) (sources []store.VEXSource, revision string, err error
 			continue
 		}
 		sources = append(sources, store.VEXSource{
-			Kind: row.Kind, Name: row.Name, Author: row.Author, Version: row.Version, SavedAt: fromMicros(row.SavedAt), Documents: 1, Bytes: row.Size, SHA256: row.Sha256,
+			Kind: row.Kind, Name: row.Name, Author: row.Author, Version: row.Version, ExportedDecisions: row.Exported != nil,
+			SavedAt: fromMicros(row.SavedAt), Documents: 1, Bytes: row.Size, SHA256: row.Sha256,
 		})
 	}
 	return sources, contentDigest(texts...), nil

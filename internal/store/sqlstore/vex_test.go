@@ -46,6 +46,9 @@ func (ranked) Decide(p *model.Package, rules []decision.Rule) int {
 
 func (ranked) Work(decision.Rule) int { return 0 }
 
+// Independent is true of rules such as "+1 package-1".
+func (ranked) Independent(rule decision.Rule) bool { return strings.HasPrefix(fmt.Sprint(rule), "+") }
+
 // costly are such rules whose number is also what each use of them costs.
 type costly struct {
 	ranked
@@ -73,9 +76,18 @@ type ruledDecision struct {
 }
 
 // decidingOf are the decisions that decide about a finding in a package: see ruleReader.decideFinding.
-func decidingOf(rules decision.Rules, p *model.Package, all []ruledDecision) (deciding []int) {
+func decidingOf(rules decision.Rules, p *model.Package, decisions []ruledDecision) (deciding []int) {
+	var all []ruledDecision
+	for _, d := range decisions {
+		switch {
+		case !rules.Independent(d.rule):
+			all = append(all, d)
+		case rules.Decide(p, []decision.Rule{d.rule}) == 0:
+			deciding = append(deciding, d.n)
+		}
+	}
 	if len(all) == 0 {
-		return nil
+		return deciding
 	}
 	in := func(digest string) *ruledDecision {
 		var list []decision.Rule
@@ -318,7 +330,7 @@ func TestSyncVEXRefuses(t *testing.T) {
 		"without a rule":          func(d *store.Decision) { d.Rule = "" },
 		"without a vulnerability": func(d *store.Decision) { d.Vulnerabilities = nil },
 		"with patterns":           func(d *store.Decision) { d.Packages = []string{"pkg:deb/*"} },
-		"with an end":             func(d *store.Decision) { d.ExpiresAt = time.Now().Add(time.Hour) },
+		"with an end, and others": func(d *store.Decision) { d.ExpiresAt = time.Now().Add(time.Hour) },
 		"without a name":          func(d *store.Decision) { d.Object.Statement = "" },
 	} {
 		bad := good

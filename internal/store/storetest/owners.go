@@ -39,6 +39,23 @@ func (f *fixture) expectOwners(t *testing.T, step string, want ...string) {
 	}
 }
 
+// expectReport expects that the report of an owner has the numbers of the list of owners.
+func (f *fixture) expectReport(t *testing.T, name string, in store.Namespaces, namespace string, owner store.OwnerSummary) {
+	t.Helper()
+	if namespace != "" {
+		return // Reports are about all namespaces of an owner.
+	}
+	summary, err := f.Summary(t.Context(), in, store.SummaryQuery{Ownership: store.Ownership{Owner: owner.Owner, None: owner.Owner == ""}, Since: day.AddDate(-1, 0, 0), Limit: store.MaxSummaryRows})
+	must(t, err)
+	if diff := gocmp.Diff(owner.Counts, summary.Counts); diff != "" {
+		t.Errorf("%s: counts of the report of %q (-owner +report):\n%s", name, owner.Owner, diff)
+	}
+	// Vulnerabilities that are open somewhere.
+	if worst := owner.Counts.Critical > 0; worst != (summary.Opened.Counts.Critical > 0) {
+		t.Errorf("%s: the report of %q lists %+v as opened, with counts %+v", name, owner.Owner, summary.Opened, owner.Counts)
+	}
+}
+
 var ownerTests = map[string]func(*testing.T, *fixture){
 	"Owners follow what is recorded": func(t *testing.T, f *fixture) {
 		a, b := image("a", amd64), image("bb", amd64)
@@ -230,6 +247,7 @@ var ownerTests = map[string]func(*testing.T, *fixture){
 				must(t, err)
 				var got []string
 				for _, o := range page.Owners {
+					f.expectReport(t, fmt.Sprintf("%s, seen by %v", c.step, seen.in), seen.in, seen.query.Namespace, o)
 					got = append(got, fmt.Sprint(o.Owner, " ", o.Counts.Total()))
 				}
 				if diff := gocmp.Diff(seen.want, strings.Join(got, ", ")); diff != "" {

@@ -246,6 +246,17 @@ var policyTests = map[string]func(*testing.T, *fixture){
 		expectTexts(t, "before the switch", f.dates(t, store.AllNamespaces(), query), kev, "CVE-2 a")
 		f.switchTo(t, next.Number)
 		expectTexts(t, "after the switch", f.dates(t, store.AllNamespaces(), query), "CVE-1 a: likely 0!", "CVE-2 a: kev 24")
+
+		// The catalog corrects the date of an entry.
+		corrected := newBuild
+		corrected.ID = "xxh64:5"
+		date := day.AddDate(0, 0, 10).Truncate(24 * time.Hour)
+		moved := finding("CVE-2", model.SeverityHigh)
+		moved.Vulnerability.KEV = []model.KnownExploited{{DateAdded: date.Format(time.DateOnly)}}
+		next = f.prepare(t, corrected, answers{"a": {exploited, finding("CVE-2", model.SeverityHigh, "2", "3")}})
+		f.stage(t, next.Number, map[string]model.PackageFinding{"CVE-2": moved})
+		f.switchTo(t, next.Number)
+		expectTexts(t, "after a corrected date", f.dates(t, store.AllNamespaces(), query), "CVE-1 a: likely 0!", fmt.Sprintf("CVE-2 a: kev %v", date.Sub(day).Hours()+24))
 	},
 	"Passed dates are told once": func(t *testing.T, f *fixture) {
 		key := image("i", amd64)

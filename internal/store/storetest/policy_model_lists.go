@@ -72,11 +72,11 @@ func (m *policyModel) checkFixes(in store.Namespaces, want map[string]int) {
 		}
 	}
 	query := store.FixQuery{
-		Where: store.Where{Namespace: []string{"", "dev", "prod"}[m.queries.IntN(3)]}, KEV: m.queries.IntN(4) == 0,
-		Kind: []store.FixKind{"", "", store.FixUpdate, store.FixRebuild, store.FixWait}[m.queries.IntN(5)],
+		Where: store.Where{Namespace: []string{"", "dev", "prod"}[m.random.IntN(3)]}, KEV: m.random.IntN(4) == 0,
+		Kind: []store.FixKind{"", "", store.FixUpdate, store.FixRebuild, store.FixWait}[m.random.IntN(5)],
 	}
-	if m.queries.IntN(4) == 0 {
-		query.ImageID = m.images[m.queries.IntN(len(m.images))].ImageID
+	if m.random.IntN(4) == 0 {
+		query.ImageID = m.images[m.random.IntN(len(m.images))].ImageID
 	}
 	all := query
 	all.Size = store.MaxPageSize

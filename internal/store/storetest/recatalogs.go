@@ -30,8 +30,21 @@ func (f *fixture) scanned(t *testing.T, key model.ImageKey) store.Image {
 
 func (f *fixture) expectRecataloged(t *testing.T, want ...model.ImageKey) {
 	t.Helper()
-	if got, err := f.RecatalogedImages(t.Context(), store.MaxKeys); err != nil || !slices.Equal(got, want) {
+	if got, err := f.RecatalogedImages(t.Context(), model.ImageKey{}, store.MaxKeys); err != nil || !slices.Equal(got, want) {
 		t.Errorf("RecatalogedImages: %v, %v; want %v", got, err, want)
+	}
+	// One by one.
+	var got []model.ImageKey
+	for after := (model.ImageKey{}); len(got) <= len(want); after = got[len(got)-1] {
+		keys, err := f.RecatalogedImages(t.Context(), after, 1)
+		must(t, err)
+		if len(keys) == 0 {
+			break
+		}
+		got = append(got, keys...)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("RecatalogedImages one by one: %v; want %v", got, want)
 	}
 }
 

@@ -90,7 +90,7 @@ var withoutFindings = map[string]string{
 	"/api/v1/decisions":                      "the exception itself; the status of the exception has the same numbers",
 	"/api/v1/decisions/{decisionId}":         "the exception itself",
 	"/api/v1/exceptions/{kind}/{name}":       "the exception itself",
-	"/api/v1/policies":                       "no policy exists; its numbers are up to 10 seconds old",
+	"/api/v1/policies":                       "no policy exists; its numbers are up to 3 seconds old",
 	"/api/v1/notification-rules":             "no rule exists; messages have tests of their own",
 	"/api/v1/coverage":                       "containers, and whether they are scanned",
 	"/api/v1/rollouts":                       "what rollouts opened and closed when they were evaluated",

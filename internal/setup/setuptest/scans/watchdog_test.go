@@ -206,9 +206,12 @@ func TestNamespacesThatTakeNoJobs(t *testing.T) {
 	t.Parallel()
 	c, g := setuptest.Cluster(t), gomega.NewWithT(t)
 	setuptest.Node(t, c)
-	own, quota, policy, terminating, fine := setuptest.Namespace(t, c), setuptest.Namespace(t, c), setuptest.Namespace(t, c), setuptest.Namespace(t, c), setuptest.Namespace(t, c)
-	all := []string{own, quota, policy, terminating, fine}
-	forbidJobs(t, c, policy)
+	own, failing, quota := setuptest.Namespace(t, c), setuptest.Namespace(t, c), setuptest.Namespace(t, c)
+	policy, terminating, fine := setuptest.Namespace(t, c), setuptest.Namespace(t, c), setuptest.Namespace(t, c)
+	all := []string{own, failing, quota, policy, terminating, fine}
+	forbidJobs(t, c, policy, "")
+	// This one is no rejection that the operator knows: webhooks answer in such ways, too.
+	forbidJobs(t, c, failing, metav1.StatusReasonRequestEntityTooLarge)
 	// A namespace controller would fill in the status.
 	limit := &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Namespace: quota, Name: "no-jobs"},
@@ -244,15 +247,19 @@ func TestNamespacesThatTakeNoJobs(t *testing.T) {
 			g.Expect(row.Message).To(gomega.ContainSubstring(message))
 			g.Expect(row.NextAttempt).To(gomega.BeTemporally(">", time.Now().Add(-time.Minute)))
 		}
+		g.Expect(rows[failing].State + ": " + rows[failing].Message).To(gomega.And(gomega.HavePrefix("Pending: the scan Job could not be created"), gomega.ContainSubstring("no scans here")))
 	}, patience, 4*tick).Should(gomega.Succeed())
 	g.Eventually(func() int { return len(setuptest.Jobs(t.Context(), c, fine)) }, patience, tick).Should(gomega.Equal(1), "others are not held up")
 }
 
 // forbidJobs has the API server refuse Jobs in a namespace, and waits until it does.
-func forbidJobs(t *testing.T, c client.Client, namespace string) {
+func forbidJobs(t *testing.T, c client.Client, namespace string, reason metav1.StatusReason) {
 	t.Helper()
 	name := "no-scans-" + namespace
-	failure := admissionv1.Fail
+	failure, validation := admissionv1.Fail, admissionv1.Validation{Expression: fmt.Sprintf("object.metadata.namespace != %q", namespace), Message: "no scans here, please"}
+	if reason != "" {
+		validation.Reason = &reason
+	}
 	setuptest.Create(t, c, &admissionv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: admissionv1.ValidatingAdmissionPolicySpec{
@@ -263,7 +270,7 @@ func forbidJobs(t *testing.T, c client.Client, namespace string) {
 					Rule:       admissionv1.Rule{APIGroups: []string{"batch"}, APIVersions: []string{"v1"}, Resources: []string{"jobs"}},
 				},
 			}}},
-			Validations: []admissionv1.Validation{{Expression: fmt.Sprintf("object.metadata.namespace != %q", namespace), Message: "no scans here, please"}},
+			Validations: []admissionv1.Validation{validation},
 		},
 	})
 	setuptest.Create(t, c, &admissionv1.ValidatingAdmissionPolicyBinding{

@@ -17,7 +17,7 @@ export const maxComment = 4096;
 /** What somebody decides about. Without a package it is the vulnerability in all packages. */
 export interface Subject {
   vulnerability: string;
-  pkg?: Pick<Package, "name" | "version" | "purl">;
+  pkg?: Pick<Package, "type" | "name" | "version" | "purl">;
   /** The ID of the image in which it was found. */
   imageId?: string;
 }
@@ -58,9 +58,20 @@ export interface Draft {
   dryRun: boolean;
 }
 
-/** A package URL without its qualifiers and subpath; undefined when an exception cannot name the package. */
-function packageOf({ purl = "" }: Pick<Package, "purl">): string | undefined {
-  const [plain = ""] = purl.split(/[?#]/);
+/** The types of packages that exceptions name by name and version, whatever package URL the SBOM of an image has for them. */
+const genericTypes = new Set(["binary", "conda", "linux-kernel", "linux-kernel-module"]);
+
+/** The package URL by which exceptions name a package, without qualifiers and subpath; undefined when an exception cannot name it. */
+function packageOf({
+  purl = "",
+  type,
+  name,
+  version,
+}: Pick<Package, "purl" | "type" | "name" | "version">): string | undefined {
+  const path = name.split("/").map(encodeURIComponent).join("/");
+  const [plain = ""] = genericTypes.has(type)
+    ? [`pkg:generic/${path}${version && `@${encodeURIComponent(version)}`}`]
+    : purl.split(/[?#]/);
   return plain.length <= maxPackage && packagePattern.test(plain) ? plain : undefined;
 }
 

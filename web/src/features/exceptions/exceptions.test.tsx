@@ -33,7 +33,12 @@ const decision: Decision = {
   object: { kind: "ClusterVulnerabilityException", name: "xz" },
 };
 
-const xz = { name: "xz-utils", version: "5.6", purl: "pkg:deb/debian/xz-utils@5.6?arch=amd64#a" };
+const xz = {
+  type: "deb",
+  name: "xz-utils",
+  version: "5.6",
+  purl: "pkg:deb/debian/xz-utils@5.6?arch=amd64#a",
+};
 
 const many = (count: number) => Array.from({ length: count }, (_, index) => `CVE-2-${index}`).join(" ");
 
@@ -67,7 +72,7 @@ spec:
   it("matches what its reach says", () => {
     const draft = about(
       { vulnerability: "CVE-1-1", pkg: xz },
-      { vulnerability: "CVE-1-2", pkg: { name: "b", version: "1", purl: "pkg:npm/%40a/b@1" } },
+      { vulnerability: "CVE-1-2", pkg: { type: "npm", name: "b", version: "1", purl: "pkg:npm/%40a/b@1" } },
     );
     const vulnerabilities = ["CVE-1-1", "CVE-1-2"];
     const match = (reach: Reach) => specOf({ ...draft, reach }).match;
@@ -83,6 +88,20 @@ spec:
     expect(match("allVulnerabilities")).toEqual({
       packages: ["pkg:deb/debian/xz-utils@5.6", "pkg:npm/%40a/b@1"],
     });
+  });
+
+  it("names what the operator names by name and version", () => {
+    const vault = {
+      type: "binary",
+      name: "vault",
+      version: "1.15.0+ent",
+      purl: "pkg:golang/github.com/hashicorp/vault@1.15.0",
+    };
+    const draft = about({ vulnerability: "CVE-1-1", pkg: vault });
+    expect(specOf({ ...draft, reach: "versions" }).match.packages).toEqual([
+      "pkg:generic/vault@1.15.0%2Bent",
+    ]);
+    expect(specOf({ ...draft, reach: "allVersions" }).match.packages).toEqual(["pkg:generic/vault"]);
   });
 
   it("is about some images if somebody says so", () => {
@@ -173,7 +192,7 @@ metadata:
   it("keeps the scope in the name of a package apart from a version", () => {
     const draft = about({
       vulnerability: "CVE-1-1",
-      pkg: { name: "@a/b", version: "", purl: "pkg:npm/@a/b" },
+      pkg: { type: "npm", name: "@a/b", version: "", purl: "pkg:npm/@a/b" },
     });
     expect(specOf({ ...draft, reach: "allVersions" }).match.packages).toEqual(["pkg:npm/@a/b"]);
   });
@@ -189,7 +208,7 @@ metadata:
     ]) {
       const draft = about(
         { vulnerability: "CVE-1-1", pkg: xz },
-        { vulnerability: "CVE-1-2", pkg: { name: "a", version: "1", purl } },
+        { vulnerability: "CVE-1-2", pkg: { type: "npm", name: "a", version: "1", purl } },
       );
       expect(draft.reach, purl).toBe("allPackages");
       expect(specOf(draft).match, purl).toEqual({ vulnerabilities: ["CVE-1-1", "CVE-1-2"] });
@@ -198,12 +217,12 @@ metadata:
 
   it("has another name for another version, however long the name of the package is", () => {
     const name = (version: string) =>
-      about({ vulnerability: "CVE-2024-3094", pkg: { name: "a".repeat(100), version } }).name;
+      about({ vulnerability: "CVE-2024-3094", pkg: { type: "npm", name: "a".repeat(100), version } }).name;
     expect(name("1.0")).not.toBe(name("1.1"));
   });
 
   it.each(hostileTexts)("stays one object with the text %s", (text) => {
-    const pkg = { name: `${text}\n---\nkind: x`, version: text, purl: `pkg:npm/${text}` };
+    const pkg = { type: "npm", name: `${text}\n---\nkind: x`, version: text, purl: `pkg:npm/${text}` };
     expect(draftFor([{ vulnerability: text, pkg }], now)).toBeUndefined();
     const draft = { ...about({ vulnerability: "CVE-2024-3094", pkg }), comment: `${text}\n---\nkind: x` };
     const manifest = manifestOf(draft);

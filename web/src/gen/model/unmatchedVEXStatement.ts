@@ -15,7 +15,8 @@ export interface UnmatchedVEXStatement {
   vulnerability: string;
   /**
    * NoFinding if no current finding is in its products or other statements override it, NotIdentified if its products have no PURL, CPE or digest,
-   * Overridden if a newer statement of its author is about the same products, and ImagesOnly if its products are images that are not named by a digest alone.
+   * Overridden if a newer statement of its author is about the same products, ImagesOnly if its products are images that are not named by a digest alone,
+   * and Expired if it is a decision whose end is over.
    */
   reason: UnmatchedVEXStatementReason;
 }

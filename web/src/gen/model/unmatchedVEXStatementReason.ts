@@ -5,7 +5,8 @@
 
 /**
  * NoFinding if no current finding is in its products or other statements override it, NotIdentified if its products have no PURL, CPE or digest,
- * Overridden if a newer statement of its author is about the same products, and ImagesOnly if its products are images that are not named by a digest alone.
+ * Overridden if a newer statement of its author is about the same products, ImagesOnly if its products are images that are not named by a digest alone,
+ * and Expired if it is a decision whose end is over.
  */
 export type UnmatchedVEXStatementReason =
   (typeof UnmatchedVEXStatementReason)[keyof typeof UnmatchedVEXStatementReason];
@@ -15,4 +16,5 @@ export const UnmatchedVEXStatementReason = {
   NotIdentified: "NotIdentified",
   Overridden: "Overridden",
   ImagesOnly: "ImagesOnly",
+  Expired: "Expired",
 } as const;

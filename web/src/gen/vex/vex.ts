@@ -18,7 +18,14 @@ import type {
   UseQueryResult,
 } from "@tanstack/react-query";
 
-import type { GetVEX200, ProblemResponse, PutVEXBody, VEXDocument, VEXDocumentList } from "../model";
+import type {
+  GetVEX200,
+  ProblemResponse,
+  PutVEXBody,
+  PutVEXParams,
+  VEXDocument,
+  VEXDocumentList,
+} from "../model";
 
 import { request } from "../../lib/request.ts";
 import type { ErrorType } from "../../lib/request.ts";
@@ -251,8 +258,20 @@ export function useGetVEX<TData = Awaited<ReturnType<typeof getVEX>>, TError = E
   return withQueryKey(query, queryOptions.queryKey);
 }
 
-export const getPutVEXUrl = (name: string) => {
-  return `/api/v1/vex/${encodeURIComponent(String(name))}`;
+export const getPutVEXUrl = (name: string, params?: PutVEXParams) => {
+  const normalizedParams = new URLSearchParams();
+
+  Object.entries(params || {}).forEach(([key, value]) => {
+    if (value !== undefined) {
+      normalizedParams.append(key, value === null ? "null" : String(value));
+    }
+  });
+
+  const stringifiedParams = normalizedParams.toString();
+
+  return stringifiedParams.length > 0
+    ? `/api/v1/vex/${encodeURIComponent(String(name))}?${stringifiedParams}`
+    : `/api/v1/vex/${encodeURIComponent(String(name))}`;
 };
 
 /**
@@ -265,6 +284,7 @@ export const getPutVEXUrl = (name: string) => {
 export const putVEX = async (
   name: string,
   putVEXBody: PutVEXBody,
+  params?: PutVEXParams,
   options?: Parameters<typeof request>[1],
 ): Promise<VEXDocument> => {
   const getHeaders = (
@@ -283,7 +303,7 @@ export const putVEX = async (
     }
     return headers;
   };
-  return request<VEXDocument>(getPutVEXUrl(name), {
+  return request<VEXDocument>(getPutVEXUrl(name, params), {
     ...options,
     method: "PUT",
     headers: { "Content-Type": "application/json", ...getHeaders(options?.headers) },
@@ -312,9 +332,9 @@ export const getPutVEXMutationOptions = <TError = ErrorType<ProblemResponse>, TC
   const mutationFn: MutationFunction<Awaited<ReturnType<typeof putVEX>>, PutVEXMutationVariables> = (
     props,
   ) => {
-    const { name, data } = props ?? {};
+    const { name, data, params } = props ?? {};
 
-    return putVEX(name, data, requestOptions);
+    return putVEX(name, data, params, requestOptions);
   };
 
   return { mutationFn, ...mutationOptions };
@@ -323,7 +343,7 @@ export const getPutVEXMutationOptions = <TError = ErrorType<ProblemResponse>, TC
 export type PutVEXMutationResult = NonNullable<Awaited<ReturnType<typeof putVEX>>>;
 export type PutVEXMutationBody = PutVEXBody;
 export type PutVEXMutationError = ErrorType<ProblemResponse>;
-export type PutVEXMutationVariables = { name: string; data: PutVEXBody };
+export type PutVEXMutationVariables = { name: string; data: PutVEXBody; params?: PutVEXParams };
 
 /**
  * @summary Upload a VEX document
