@@ -76,7 +76,7 @@ type BasePage struct {
 	Bases     []BaseSummary
 	NextToken string
 	Total     int
-	// Listed are the entries of the list of base images, as the administrator wrote them.
+	// Listed are the entries of the list of base images, as the administrator wrote them; in some namespaces only, those that match a visible image.
 	Listed []ListedBase
 }
 

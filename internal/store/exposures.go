@@ -22,7 +22,8 @@ const (
 	ExposureEndWorkload ExposureEnd = "Workload"
 )
 
-// Exposure is an uninterrupted time in which a workload ran images with a vulnerability in any package.
+// Exposure is an uninterrupted time in which a workload ran images with a vulnerability in any package. It is not interrupted by PresenceGap or less between two
+// such images, unless a database ended it, or a container that has run such an image ran one without the vulnerability in between.
 type Exposure struct {
 	Since time.Time
 	// Until is zero while it goes on.

@@ -136,39 +136,37 @@ func (q *exposureQuery) of(rows *gorm.DB, workloads []exposedWorkload) *gorm.DB 
 func (q *exposureQuery) read(page []exposedWorkload, out []store.WorkloadExposures) error {
 	all := make(map[store.Workload]*exposures, len(page))
 	for i := range page {
-		all[page[i].workload()] = &exposures{images: map[imageName]bool{}, packages: map[string]bool{}, suppressed: true}
+		all[page[i].workload()] = &exposures{
+			images: map[imageName]bool{}, packages: map[string]bool{}, suppressed: true, latest: map[string]int64{}, containers: map[string]bool{},
+		}
 	}
-	columns := "u.namespace, u.kind, u.name, " + q.since() + " AS began, " + q.until() + " AS went, " +
+	found := "u.namespace, u.kind, u.name, u.container, 1 AS found, " + q.since() + " AS began, " + q.until() + " AS went, " +
 		"CASE WHEN " + ended + " <= u.until_time THEN 1 ELSE 0 END AS by_database, i.image_id, i.platform, p.name AS package, " +
 		"CASE WHEN " + suppressedInWorkload + " THEN 1 ELSE 0 END AS suppressed"
-	rows := q.of(q.rows(), page).Joins("CROSS JOIN packages p").Where("p.id = f.package_pk").Select(columns).Order("began, went, by_database")
-	err := eachRow(rows, func(scan func(...any) error) error {
+	ran := "u.namespace, u.kind, u.name, u.container, 0 AS found, " + presenceSince("u", q.chosen.in) + " AS began, u.until_time AS went, " +
+		"0 AS by_database, '' AS image_id, '' AS platform, '' AS package, 0 AS suppressed"
+	rows := q.of(q.rows(), page).Joins("CROSS JOIN packages p").Where("p.id = f.package_pk").Select(found)
+	presences := visiblePresences(q.of(q.tx.Table("image_presences AS u"), page), "u", q.chosen.in).Select(ran)
+	both := q.tx.Table("(? UNION ALL ?) AS t", rows, presences).Select("t.*").Order("t.began, t.found DESC, t.went, t.by_database")
+	err := eachRow(both, func(scan func(...any) error) error {
 		var w store.Workload
+		var isFound bool
 		var row exposureRow
-		if err := scan(&w.Namespace, &w.Kind, &w.Name, &row.since, &row.until, &row.byDatabase, &row.image.imageID, &row.image.platform, &row.pkg, &row.suppressed); err != nil {
+		if err := scan(&w.Namespace, &w.Kind, &w.Name, &row.container, &isFound, &row.since, &row.until, &row.byDatabase, &row.image.imageID, &row.image.platform, &row.pkg, &row.suppressed); err != nil {
 			return err
 		}
-		if e := all[w]; e != nil {
+		switch e := all[w]; {
+		case e == nil:
+		case isFound:
 			e.add(&row)
+		default:
+			e.ran(row.container, row.since, row.until)
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	presences := visiblePresences(q.of(q.tx.Table("image_presences AS u"), page), "u", q.chosen.in).
-		Select("u.namespace, u.kind, u.name, " + presenceSince("u", q.chosen.in) + ", u.until_time")
-	err = eachRow(presences, func(scan func(...any) error) error {
-		var w store.Workload
-		var since, until int64
-		if err := scan(&w.Namespace, &w.Kind, &w.Name, &since, &until); err != nil {
-			return err
-		}
-		if e := all[w]; e != nil {
-			e.ran(since, until)
-		}
-		return nil
-	})
 	for i := range page {
 		w := page[i].workload()
 		one, imageErr := all[w].of(w, page[i].Since)
@@ -177,7 +175,7 @@ func (q *exposureQuery) read(page []exposedWorkload, out []store.WorkloadExposur
 		}
 		out[i] = one
 	}
-	return err
+	return nil
 }
 
 // exposureRow is a time in which a container ran an image with a finding.
@@ -185,6 +183,7 @@ type exposureRow struct {
 	since, until int64
 	// byDatabase says that it ended with the finding.
 	byDatabase, suppressed bool
+	container              string
 	image                  imageName
 	pkg                    string
 }
@@ -197,6 +196,9 @@ type exposures struct {
 	images     map[imageName]bool
 	packages   map[string]bool
 	suppressed bool
+	// latest is until when each container ran so far, containers are those that ran images with the vulnerability.
+	latest     map[string]int64
+	containers map[string]bool
 }
 
 type exposureSpan struct {
@@ -205,27 +207,57 @@ type exposureSpan struct {
 	byDatabase, runs bool
 }
 
-// add adds a row. They come in the order of time.
+// add adds a row. They come in the order of time, each before the presences that begin at the same time.
 func (e *exposures) add(row *exposureRow) {
-	e.images[row.image], e.packages[row.pkg] = true, true
+	e.images[row.image], e.packages[row.pkg], e.containers[row.container] = true, true, true
 	if row.until == stillOpen {
 		e.suppressed = e.suppressed && row.suppressed
 	}
-	span := exposureSpan{since: row.since, until: row.until, byDatabase: row.byDatabase}
-	if n := len(e.last); n > 0 && span.since <= e.last[n-1].until {
-		if last := &e.last[n-1]; span.until > last.until {
-			last.until, last.byDatabase = span.until, span.byDatabase
+	if n := len(e.last); n > 0 && e.continues(&e.last[n-1], row.since) {
+		switch last := &e.last[n-1]; {
+		case row.until > last.until:
+			last.until, last.byDatabase, last.runs = row.until, row.byDatabase, e.runsAfter(row.until)
+		case row.until == last.until:
+			last.byDatabase = last.byDatabase || row.byDatabase
 		}
 		return
 	}
 	if e.count++; len(e.last) == store.MaxExposures {
 		e.last = slices.Delete(e.last, 0, 1)
 	}
-	e.last = append(e.last, span)
+	e.last = append(e.last, exposureSpan{since: row.since, until: row.until, byDatabase: row.byDatabase, runs: e.runsAfter(row.until)})
 }
 
-// ran notes what of the exposures ended while the workload ran on, maybe after a gap as between two presences.
-func (e *exposures) ran(since, until int64) {
+// continues reports whether a row that begins at a time belongs to an exposure before it. When a workload replaces a pod, the old one may be gone before the new
+// one has an image. A container that ran another image meanwhile ends the exposure; one that never had the vulnerability, such as a proxy, does not.
+func (e *exposures) continues(last *exposureSpan, since int64) bool {
+	if since <= last.until {
+		return true
+	}
+	if last.byDatabase || since-last.until > store.PresenceGap.Microseconds() {
+		return false
+	}
+	for container := range e.containers {
+		if e.latest[container] > last.until {
+			return false
+		}
+	}
+	return true
+}
+
+// runsAfter reports whether a presence until now ends after a time.
+func (e *exposures) runsAfter(until int64) bool {
+	for _, latest := range e.latest {
+		if latest > until {
+			return true
+		}
+	}
+	return false
+}
+
+// ran adds a presence, and notes which exposures ended while the workload ran on, maybe after a gap as between two presences.
+func (e *exposures) ran(container string, since, until int64) {
+	e.latest[container] = max(e.latest[container], until)
 	for i := range e.last {
 		span := &e.last[i]
 		span.runs = span.runs || span.until < until && since <= span.until+store.PresenceGap.Microseconds()

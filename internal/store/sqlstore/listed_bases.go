@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"gorm.io/gorm"
@@ -106,5 +107,8 @@ func (l *listedBases) known(tx *gorm.DB, in store.Namespaces) (knownBases, error
 		return nil
 	})
 	known.images = string(numbers)
+	if !in.All() { // The others can name what the user may not see.
+		known.entries = slices.DeleteFunc(known.entries, func(entry store.ListedBase) bool { return entry.Images == 0 })
+	}
 	return known, err
 }

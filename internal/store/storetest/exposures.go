@@ -86,6 +86,32 @@ var exposureTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("no token: %v", err)
 		}
 	},
+	"Exposures continue when pods are replaced": func(t *testing.T, f *fixture) {
+		had, next, fixed, proxy, all := image("had", amd64), image("next", amd64), image("fixed", amd64), image("proxy", amd64), store.AllNamespaces()
+		f.clock.set(day)
+		for key, name := range map[model.ImageKey]string{had: "p", next: "q", fixed: "r", proxy: "r"} {
+			f.catalog(t, key, key.ImageID, catalogOf(name))
+			f.match(t, key, key.ImageID, answers{"p": {finding("CVE-1", model.SeverityHigh)}, "q": {finding("CVE-1", model.SeverityLow)}})
+		}
+		sidecar := store.Use{Image: proxy, Workload: runs("web", proxy)[0].Workload, Container: "proxy"}
+		f.runAt(t, 10, "s", append(runs("web", had), sidecar)...)
+		f.runAt(t, 20, "s", sidecar)
+		f.expectExposed(t, "stopped, but for another container", all, "n/web 10-20 Image")
+		f.runAt(t, 22, "s", append(runs("web", next), sidecar)...)
+		f.expectExposed(t, "the next image has it", all, "n/web 10-")
+		f.runAt(t, 40, "s")
+		f.expectExposed(t, "gone", all, "n/web 10-40 Workload")
+		f.runAt(t, 50, "s", runs("web", had)...)
+		f.expectExposed(t, "after the longest gap", all, "n/web 10-")
+		f.runAt(t, 60, "s")
+		f.runAt(t, 71, "s", runs("web", had)...)
+		f.expectExposed(t, "after more", all, "n/web 10-60 Workload, 71-")
+		f.runAt(t, 80, "s")
+		f.runAt(t, 81, "s", runs("web", fixed)...)
+		f.runAt(t, 83, "s")
+		f.runAt(t, 85, "s", runs("web", next)...)
+		f.expectExposed(t, "an image without it in between", all, "n/web 10-60 Workload, 71-80 Image, 85-")
+	},
 	"Of many exposures the last ones are listed": func(t *testing.T, f *fixture) {
 		had := image("had", amd64)
 		f.clock.set(day)

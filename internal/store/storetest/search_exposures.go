@@ -75,6 +75,21 @@ func (m *searchModel) checkExposures() {
 	})
 }
 
+// continues says whether what begins at a time belongs to the last exposure before it: soon after it, if no database ended it, and no container that had the
+// vulnerability until then ran in between.
+func (m *searchModel) continues(w store.Workload, all []*exposed, before []store.Exposure, t time.Time) bool {
+	if len(before) == 0 {
+		return false
+	}
+	last := before[len(before)-1]
+	return last.End != store.ExposureEndDatabase && !t.After(last.Until.Add(store.PresenceGap)) && !slices.ContainsFunc(m.ran, func(p *store.Presence) bool {
+		had := slices.ContainsFunc(all, func(e *exposed) bool {
+			return e.Container == p.Container && (e.at(e.Since) || e.at(e.opened)) && !e.Since.After(t) && !e.opened.After(t)
+		})
+		return had && m.owned(p.Workload) == w && p.Since.Before(t) && (p.Until.IsZero() || p.Until.After(last.Until))
+	})
+}
+
 // exposures is what Exposures should return of a workload, of which nothing changed but at some times.
 func (m *searchModel) exposures(w store.Workload, all []*exposed, times []time.Time) store.WorkloadExposures {
 	out := store.WorkloadExposures{Workload: w}
@@ -89,6 +104,9 @@ func (m *searchModel) exposures(w store.Workload, all []*exposed, times []time.T
 			}
 		}
 		switch {
+		case now && !before && m.continues(w, all, out.Exposures, t):
+			last := &out.Exposures[len(out.Exposures)-1]
+			last.Until, last.End = time.Time{}, ""
 		case now && !before:
 			if out.ExposureCount++; out.ExposureCount == 1 {
 				out.Since = t
