@@ -1653,7 +1653,7 @@ type BaseImage struct {
 type BasePage struct {
 	Items []BaseSummary `json:"items"`
 
-	// Listed The list of base images. Absent without one.
+	// Listed The list of base images. Users who may read some namespaces only get the entries that match an image they see. Absent if there is none.
 	Listed        *[]ListedBase `json:"listed,omitempty"`
 	NextPageToken *string       `json:"nextPageToken,omitempty"`
 
@@ -2369,7 +2369,7 @@ type ExceptionSpec = scannerv1alpha1.ExceptionSpec
 // documents. Full: the decisions as exceptions, including accepted risks, until they end.
 type ExportedDecisions string
 
-// Exposure An uninterrupted period in which a workload ran images with a vulnerability in any package.
+// Exposure An uninterrupted period in which a workload ran images with a vulnerability in any package. Up to 10 minutes without a running image, as when pods are replaced, do not interrupt it.
 type Exposure struct {
 	// End Why the exposure ended. `Database`: a database build closed the finding. `Image`: the workload continued with images without the vulnerability.
 	// `Workload`: nothing of the workload ran any longer. Absent while the exposure continues.

@@ -11,7 +11,7 @@ export interface BasePage {
   total: number;
   nextPageToken?: string;
   /**
-   * The list of base images. Absent without one.
+   * The list of base images. Users who may read some namespaces only get the entries that match an image they see. Absent if there is none.
    * @maxItems 100
    */
   listed?: ListedBase[];

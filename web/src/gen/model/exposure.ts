@@ -5,7 +5,7 @@
 import type { ExposureEnd } from "./exposureEnd.ts";
 
 /**
- * An uninterrupted period in which a workload ran images with a vulnerability in any package.
+ * An uninterrupted period in which a workload ran images with a vulnerability in any package. Up to 10 minutes without a running image, as when pods are replaced, do not interrupt it.
  */
 export interface Exposure {
   since: string;
