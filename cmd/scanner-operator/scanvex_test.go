@@ -23,8 +23,8 @@ func vexFile(t *testing.T, name string, statements ...string) string {
 }
 
 func vexStatement(vulnerability, status, product string) string {
-	return fmt.Sprintf(`{"vulnerability": {"name": %q}, "status": %q, "justification": %q, "impact_statement": "No\u001b[31mne", "action_statement": "x",
-		"products": [{"@id": %q}]}`, vulnerability, status, map[string]string{"not_affected": "vulnerable_code_not_in_execute_path"}[status], product)
+	return fmt.Sprintf(`{"vulnerability": {"name": %q}, "status": %q, %s "impact_statement": "No\u001b[31mne", "action_statement": "x",
+		"products": [{"@id": %q}]}`, vulnerability, status, map[string]string{"not_affected": `"justification": "vulnerable_code_not_in_execute_path",`}[status], product)
 }
 
 const log4jPURL = "pkg:maven/org.apache.logging.log4j/log4j-core"

@@ -158,7 +158,7 @@ func visits() []visit {
 		},
 		"/api/v1/decisions": {
 			"", "state=standing", "state=ended", "state=all", "status=Fixed&status=FalsePositive&state=all", "source=kubernetes", "kind=ClusterVulnerabilityException",
-			"name=changed", "vulnerability=cve-2000-0001", "author=jane", "expiringWithin=2", "sort=-since", "sort=expiresAt", "sort=name", "pageSize=1", "format=json",
+			"name=changed", "vulnerability=cve-2000-0001", "author=jane", "expiringWithin=2", "state=all&since=2026-01-01T00:00:00Z&until=2100-01-01T00:00:00Z", "sort=-since", "sort=expiresAt", "sort=name", "pageSize=1", "format=json",
 		},
 		"/api/v1/fixes": {
 			"", "action=rebuild", "imageId=" + escape(scannedID), "kev=true", "overdue=true", "namespace=shop", "workload=web", "workloadKind=Deployment", "owner=Team+Shop", "noOwner=true", "pageSize=1", "format=json",

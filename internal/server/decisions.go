@@ -28,9 +28,9 @@ func decisionQuery(params api.ListDecisionsParams) (store.DecisionQuery, error) 
 			Kind: p.text("kind", params.Kind, maxKind), Namespace: p.text("namespace", params.Namespace, maxName), Name: p.text("name", params.Name, maxName),
 		},
 		Vulnerability: p.text("vulnerability", params.Vulnerability, maxVulnerabilityID), Author: p.text("author", params.Author, maxName),
-		ExpiringWithin: params.ExpiringWithin,
-		Sort:           choice(&p, "sort", params.Sort, store.SortDecisionSince, store.SortDecisionExpiry, store.SortDecisionName),
-		Page:           p.page(params.PageToken, params.PageSize),
+		ExpiringWithin: params.ExpiringWithin, Since: value(params.Since), Until: value(params.Until),
+		Sort: choice(&p, "sort", params.Sort, store.SortDecisionSince, store.SortDecisionExpiry, store.SortDecisionName),
+		Page: p.page(params.PageToken, params.PageSize),
 	}
 	p.days("expiringWithin", params.ExpiringWithin, 0)
 	if query.State == allDecisions {

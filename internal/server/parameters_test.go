@@ -59,6 +59,8 @@ func TestParametersAreRefused(t *testing.T) {
 		"/api/v1/decisions?status=" + strings.Repeat("Fixed&status=", 6) + "Fixed": "status is repeated more than 6 times",
 		"/api/v1/decisions?sort=author":                                            `sort "author" is not one of -since, expiresAt, name`,
 		"/api/v1/decisions?expiringWithin=-1":                                      "expiringWithin is not in the range 0 to 36500",
+		"/api/v1/decisions?since=today":                                            "since",
+		"/api/v1/decisions?until=tomorrow":                                         "until",
 		"/api/v1/decisions?vulnerability=" + strings.Repeat("a", 256):              "vulnerability exceeds the limit of 255 bytes",
 		"/api/v1/decisions?name=a%00b":                                             "name contains a control character",
 		"/api/v1/decisions/0":                                                      "0 is not a positive number",

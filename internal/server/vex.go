@@ -34,8 +34,8 @@ var vexName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
 
 // VEXDocuments keeps the VEX documents of all sources, and applies their statements. vexdecisions.Applier implements it.
 type VEXDocuments interface {
-	// List applies all documents, and returns what became of each source.
-	List(ctx context.Context) ([]vexdecisions.Applied, error)
+	// Apply applies all documents, and returns what became of each source.
+	Apply(ctx context.Context) ([]vexdecisions.Applied, error)
 	// Upload keeps a document in place of the one with its name, and applies it. The error wraps vex.ErrFormat or vex.ErrLimit if the document cannot be
 	// read, and store.ErrVEXTooMany if there is no room for it.
 	Upload(ctx context.Context, upload vexdecisions.Upload) (vexdecisions.Applied, error)
@@ -52,7 +52,7 @@ func (o operations) ListVEX(ctx context.Context, _ api.ListVEXRequestObject) (ap
 	}
 	bounded, cancel := context.WithTimeout(ctx, o.s.limits.WriteTimeout)
 	defer cancel()
-	all, err := o.s.config.VEX.List(bounded)
+	all, err := o.s.config.VEX.Apply(bounded)
 	if err != nil {
 		return nil, err
 	}

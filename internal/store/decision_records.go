@@ -57,6 +57,8 @@ type DecisionQuery struct {
 	Author string
 	// ExpiringWithin keeps decisions whose end is at most so many days ahead, or over; nil does not filter. It is at most MaxDays.
 	ExpiringWithin *int
+	// Since and Until keep decisions that began at or after the one, and before the other.
+	Since, Until time.Time
 	Sort           DecisionSort
 	Page
 }

@@ -32,6 +32,10 @@ const (
 	// MaxReachedImages is the most images that the image patterns of all decisions match together when one begins to apply; patterns that several
 	// decisions have count once. Of decisions with places, an image counts once in each namespace, and in each workload if not all that run it there are meant.
 	MaxReachedImages = 1_000_000
+	// MaxJoinedReaches is the most different sets of decisions with places that suppress the same finding, and MaxNamespaceJoinedReaches the most that
+	// would not be there without the decisions of the objects of one namespace, when a decision begins to apply.
+	MaxJoinedReaches          = 2000
+	MaxNamespaceJoinedReaches = 200
 	// MaxDecisionEvents is the most events that one call of SyncDecisions or ExpireDecisions writes about single decisions. The others are counted by action, kind
 	// and namespace.
 	MaxDecisionEvents = 100

@@ -58,6 +58,21 @@ func (e *VEXWorkError) Error() string {
 // Unwrap returns ErrVEXTooMany.
 func (e *VEXWorkError) Unwrap() error { return ErrVEXTooMany }
 
+// VEXRoomError says that a bound of all decisions leaves no room for the statements of all sources. It is an ErrVEXTooMany.
+type VEXRoomError struct {
+	// Bound says what there would be too much of, and Limit how much there may be.
+	Bound string
+	Limit int
+}
+
+// Error says what to do.
+func (e *VEXRoomError) Error() string {
+	return fmt.Sprintf("with it, %s; the maximum is %d: delete some VEX documents or exceptions", e.Bound, e.Limit)
+}
+
+// Unwrap returns ErrVEXTooMany.
+func (e *VEXRoomError) Unwrap() error { return ErrVEXTooMany }
+
 // VEXDocuments is the part of the store about VEX documents, and about the decisions that follow from them.
 type VEXDocuments interface {
 	// SaveVEX makes these the documents of a source. If it has the same already, and the same ExportedDecisions, only the version is replaced, and the
@@ -72,7 +87,8 @@ type VEXDocuments interface {
 	// SyncVEX makes these the decisions of VEX documents that apply; the list is complete, and each has a Rule. Of the rules that match a finding
 	// one decides, and the finding has that decision only, besides those whose rules are independent. A decision whose time is over does not begin to
 	// apply. The error is ErrVEXChanged if the documents have another revision, and ErrVEXTooMany if
-	// the bounds do not permit it, which is a VEXWorkError if one source is the reason; then nothing changes. When nothing differs it only reads.
+	// the bounds do not permit it, which is a VEXWorkError if one source is the reason, and a VEXRoomError if other decisions leave no room; then nothing
+	// changes. What ends statements only is never refused. When nothing differs it only reads.
 	SyncVEX(ctx context.Context, revision string, decisions []Decision) error
 }
 

@@ -1,4 +1,4 @@
-// Package truncate shortens texts to a number of bytes. Its results are valid UTF-8 and never end within a character.
+// Package truncate shortens texts to a number of bytes or characters. Its results are valid UTF-8 and never end within a character.
 package truncate
 
 import (
@@ -19,6 +19,17 @@ func Text(text string, limit int) string {
 		end--
 	}
 	return text[:end]
+}
+
+// Characters returns the beginning of a text with at most limit characters. Bytes that are not UTF-8 become "?".
+func Characters(text string, limit int) string {
+	text = strings.ToValidUTF8(text, "?")
+	for end := range text {
+		if limit--; limit < 0 {
+			return text[:end]
+		}
+	}
+	return text
 }
 
 // Ellipsis is Text, with "…" as the end of a text that was too long. The result has at most limit bytes, too.

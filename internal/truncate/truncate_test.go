@@ -36,6 +36,28 @@ func TestText(t *testing.T) {
 	}
 }
 
+func TestCharacters(t *testing.T) {
+	for _, test := range []struct {
+		text  string
+		limit int
+		want  string
+	}{
+		{"", 0, ""},
+		{"abc", 3, "abc"},
+		{"abcd", 3, "abc"},
+		{"abc", 0, ""},
+		{"abc", -1, ""},
+		{"äöü", 3, "äöü"},
+		{"äöü", 2, "äö"},
+		{"x😀y", 2, "x😀"},
+		{"a\xffbc", 3, "a?b"},
+	} {
+		if got := Characters(test.text, test.limit); got != test.want {
+			t.Errorf("Characters(%q, %d) = %q, want %q", test.text, test.limit, got, test.want)
+		}
+	}
+}
+
 func FuzzText(f *testing.F) {
 	f.Add("x😀\xff", 3)
 	f.Fuzz(func(t *testing.T, text string, limit int) {

@@ -2,7 +2,6 @@ package vex
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
@@ -40,8 +39,8 @@ func readCSAF(data []byte, limits Limits) (*Document, error) {
 	}
 	for i, raw := range in.Vulnerabilities {
 		r := csafReader{position: fmt.Sprintf("vulnerabilities[%d]", i), tree: tree, document: d}
-		if err := json.Unmarshal(raw, &r.in); err != nil {
-			return nil, invalidf("%s: %w", r.position, short(err))
+		if err := decodeKnown(raw, &r.in); err != nil {
+			return nil, invalidf("%s: %w", r.position, err)
 		}
 		if err := r.read(); err != nil {
 			return nil, err
@@ -101,8 +100,8 @@ func (r *csafReader) read() error {
 	if err := r.readIDs(); err != nil {
 		return err
 	}
-	if len(r.in.Notes) == 0 {
-		return invalidf(`%s has no "notes"`, r.position)
+	if err := r.in.check(r.position); err != nil {
+		return err
 	}
 	if err := r.explain(); err != nil {
 		return err
@@ -213,17 +212,20 @@ func (r *csafReader) explain() error {
 		if !Justification(flag.Label).Valid() {
 			return invalidf("%s: the label %.50q is not one of %s", at, flag.Label, strings.Join(openvex.Justifications(), ", "))
 		}
+		if _, err := timestamp(at+".date", flag.Date); err != nil {
+			return err
+		}
 		if err := r.about(at, &flag.csafAbout, explanation{label: flag.Label}); err != nil {
 			return err
 		}
 	}
 	for i, threat := range r.in.Threats {
 		at := fmt.Sprintf("%s.threats[%d]", r.position, i)
-		if err := required(at, "category", threat.Category, "details", threat.Details); err != nil {
+		if err := checkExplained(at, threat.Category, threat.Details, threat.Date, csafThreats); err != nil {
 			return err
 		}
 		var e explanation
-		if threat.Category == "impact" {
+		if threat.Category == csafImpact {
 			e.impact = r.text(threat.Details)
 		}
 		if err := r.about(at, &threat.csafAbout, e); err != nil {
@@ -232,7 +234,7 @@ func (r *csafReader) explain() error {
 	}
 	for i, remediation := range r.in.Remediations {
 		at := fmt.Sprintf("%s.remediations[%d]", r.position, i)
-		if err := required(at, "category", remediation.Category, "details", remediation.Details); err != nil {
+		if err := checkExplained(at, remediation.Category, remediation.Details, remediation.Date, csafRemediations); err != nil {
 			return err
 		}
 		if err := r.about(at, &remediation.csafAbout, explanation{action: r.text(remediation.Details)}); err != nil {
@@ -240,6 +242,18 @@ func (r *csafReader) explain() error {
 		}
 	}
 	return nil
+}
+
+// checkExplained checks a threat or a remediation.
+func checkExplained(position, category, details, date string, categories []string) error {
+	if err := required(position, "category", category, "details", details); err != nil {
+		return err
+	}
+	if err := oneOf(position, "category", category, categories); err != nil {
+		return err
+	}
+	_, err := timestamp(position+".date", date)
+	return err
 }
 
 // about notes what is said of products and groups; what was said first stays. Groups are not expanded: each product looks up its own.

@@ -74,8 +74,11 @@ func TestCSAFStatuses(t *testing.T) {
 		"fixed": "fixed", "first_fixed": "fixed", "known_not_affected": "not_affected", "known_affected": "open", "first_affected": "open",
 		"last_affected": "open", "under_investigation": "open", "recommended": "unmatched",
 	} {
-		set := newSet(t, read(t, csaf(names("pkg:npm/a@1.0.0", "pkg:npm/other"), `"product_status": {"`+list+`": ["P1"], "under_investigation": ["`+
-			map[bool]string{true: "P1", false: "P2"}[list == "under_investigation"]+`"]}, "flags": [{"label": "component_not_present", "product_ids": ["P1"]}],
+		statuses := `"` + list + `": ["P1"]`
+		if list != "under_investigation" {
+			statuses += `, "under_investigation": ["P2"]`
+		}
+		set := newSet(t, read(t, csaf(names("pkg:npm/a@1.0.0", "pkg:npm/other"), `"product_status": {`+statuses+`}, "flags": [{"label": "component_not_present", "product_ids": ["P1"]}],
 			"remediations": [{"category": "vendor_fix", "details": "x", "product_ids": ["P1"]}]`)))
 		if got := statusOf(t, set, shop, finding("CVE-2026-0001", "pkg:npm/a@1.0.0")); got != want {
 			t.Errorf("%s: got %s, want %s", list, got, want)
@@ -178,6 +181,28 @@ func TestCSAFRefuses(t *testing.T) {
 		"no release date": {with(`, "current_release_date": "2026-01-02T00:00:00Z"`, ""), `"tracking.current_release_date"`},
 		"release date":    {with(`"current_release_date": "2026-01-02T00:00:00Z"`, `"current_release_date": "2.1.2026"`), "2.1.2026"},
 		"no history":      {with(`{"date": "2026-01-01T00:00:00Z", "number": "1", "summary": "s"}`, ""), "revision_history"},
+		// Values that the schema does not allow
+		"publisher":                {with(`"category": "vendor"`, `"category": "x"`), `document.publisher: the category "x" is not one of coordinator`},
+		"status":                   {with(`"status": "final"`, `"status": "banana"`), `document.tracking: the status "banana" is not one of draft, final, interim`},
+		"draft":                    {with(`"status": "final"`, `"status": "draft"`), "drafts are not applied"},
+		"version of the document":  {with(`"version": "2"`, `"version": "two"`), `the version "two" is neither`},
+		"initial release date":     {with(`"initial_release_date": "2026-01-01T00:00:00Z"`, `"initial_release_date": "soon"`), `initial_release_date: "soon"`},
+		"no date of a revision":    {with(`"date": "2026-01-01T00:00:00Z", `, ""), `revision_history[0] has no "date"`},
+		"date of a revision":       {with(`"date": "2026-01-01T00:00:00Z"`, `"date": "x"`), `revision_history[0].date: "x"`},
+		"number of a revision":     {with(`"number": "1"`, `"number": "1.0"`), `revision_history[0]: the number "1.0"`},
+		"summary of a revision":    {with(`"summary": "s"`, `"summary": ""`), `revision_history[0] has no "summary"`},
+		"no text of a summary":     {with(`"summary": "s"`, `"summary": 1`), "must be a text"},
+		"category of a note":       {with(`"category": "description"`, `"category": "x"`), `notes[0]: the category "x"`},
+		"a note without text":      {with(`, "text": "x"`, ""), `notes[0] has no "text"`},
+		"discovery date":           {with(`"notes"`, `"discovery_date": "x", "notes"`), `vulnerabilities[0].discovery_date: "x"`},
+		"release date of the CVE":  {with(`"notes"`, `"release_date": "x", "notes"`), `vulnerabilities[0].release_date: "x"`},
+		"date of a flag":           {with(`"label"`, `"date": "x", "label"`), `flags[0].date: "x"`},
+		"category of a threat":     {with(`"flags"`, `"threats": [{"category": "x", "details": "d"}], "flags"`), `threats[0]: the category "x"`},
+		"date of a threat":         {with(`"flags"`, `"threats": [{"category": "impact", "details": "d", "date": "x"}], "flags"`), `threats[0].date: "x"`},
+		"category of a remedy":     {with(`"flags"`, `"remediations": [{"category": "x", "details": "d"}], "flags"`), `remediations[0]: the category "x"`},
+		"date of a remedy":         {with(`"flags"`, `"remediations": [{"category": "mitigation", "details": "d", "date": "x"}], "flags"`), `remediations[0].date: "x"`},
+		"category of a branch":     {with(`"full_product_names"`, `"branches": [{"category": "x", "name": "b"}], "full_product_names"`), `branches[0]: the category "x"`},
+		"category of relationship": {with(`"full_product_names"`, `"relationships": [{"category": "x", "product_reference": "P1", "relates_to_product_reference": "P2", "full_product_name": {"name": "n", "product_id": "C"}}], "full_product_names"`), `relationships[0]: the category "x"`},
 		// Section 6.1
 		"6.1.1 missing definition":          {with(`["P1"]}, "flags"`, `["P9"]}, "flags"`), `known_not_affected[0]: the product "P9" is not defined`},
 		"6.1.1 in a flag":                   {with(`"product_ids": ["P1"]`, `"product_ids": ["P1", "P9"]`), `flags[0].product_ids[1]: the product "P9"`},

@@ -85,6 +85,9 @@ func (t *productTree) branches(position string, in []csafBranch, versions *Range
 		if err := required(at, "category", b.Category, "name", b.Name); err != nil {
 			return err
 		}
+		if err := oneOf(at, "category", b.Category, csafBranches); err != nil {
+			return err
+		}
 		within := versions
 		switch b.Category {
 		case "product_version":
@@ -116,6 +119,9 @@ func (t *productTree) relationships(in []csafRelationship) error {
 	for i := range in {
 		r, at := &in[i], fmt.Sprintf("product_tree.relationships[%d]", i)
 		if err := required(at, "category", r.Category, "product_reference", r.Product, "relates_to_product_reference", r.RelatesTo); err != nil {
+			return err
+		}
+		if err := oneOf(at, "category", r.Category, csafRelationships); err != nil {
 			return err
 		}
 		if err := t.define(at+".full_product_name", &r.FullProductName, nil); err != nil {

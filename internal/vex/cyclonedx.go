@@ -71,15 +71,18 @@ type (
 			Name  string `json:"name"`
 			Value string `json:"value"`
 		} `json:"properties"`
-		Recommendation string `json:"recommendation"`
-		Affects        []struct {
-			Ref      string `json:"ref"`
-			Versions []struct {
-				Version string `json:"version"`
-				Range   string `json:"range"`
-				Status  string `json:"status"`
-			} `json:"versions"`
-		} `json:"affects"`
+		Recommendation string            `json:"recommendation"`
+		Affects        []json.RawMessage `json:"affects"`
+	}
+
+	// cdxAffects has all fields of the schema: one that was ignored could be the one that restricts the versions.
+	cdxAffects struct {
+		Ref      string `json:"ref"`
+		Versions []struct {
+			Version string  `json:"version"`
+			Range   string  `json:"range"`
+			Status  *string `json:"status"`
+		} `json:"versions"`
 	}
 )
 
@@ -137,13 +140,13 @@ func readCycloneDX(data []byte, limits Limits) (*Document, error) {
 	for i, raw := range in.Vulnerabilities {
 		position := fmt.Sprintf("vulnerabilities[%d]", i)
 		var v cdxVulnerability
-		if err := json.Unmarshal(raw, &v); err != nil {
-			return nil, invalidf("%s: %w", position, short(err))
+		if err := decodeKnown(raw, &v); err != nil {
+			return nil, invalidf("%s: %w", position, err)
 		}
 		if v.Analysis == nil {
 			continue
 		}
-		statements, err := v.statements(position, d, components)
+		statements, err := v.statements(position, d, components, limits)
 		if err != nil {
 			return nil, err
 		}
@@ -285,7 +288,7 @@ func cdxPURL(position, text string) (Product, error) {
 }
 
 // statements makes one statement for each status of the versions.
-func (v *cdxVulnerability) statements(position string, d *Document, components *cdxComponents) ([]Statement, error) {
+func (v *cdxVulnerability) statements(position string, d *Document, components *cdxComponents, limits Limits) ([]Statement, error) {
 	base, err := v.base(position, d)
 	if err != nil {
 		return nil, err
@@ -294,9 +297,10 @@ func (v *cdxVulnerability) statements(position string, d *Document, components *
 		return nil, invalidf(`%s has an analysis, but no "affects"`, position)
 	}
 	products := map[Status][]Product{}
-	for i, affects := range v.Affects {
+	for i, raw := range v.Affects {
 		at := fmt.Sprintf("%s.affects[%d]", position, i)
-		if err := required(at, "ref", affects.Ref); err != nil {
+		affects, err := readCDXAffects(at, raw, limits)
+		if err != nil {
 			return nil, err
 		}
 		product, err := components.product(at, affects.Ref)
@@ -395,11 +399,29 @@ func (v *cdxVulnerability) base(position string, d *Document) (Statement, error)
 	return s, nil
 }
 
-// cdxVersionStatus is the status of some versions. Without one of their own it is that of the analysis.
-func cdxVersionStatus(position string, analysis Status, own string) (Status, error) {
-	switch cdx.VulnerabilityStatus(own) {
-	case "":
+// readCDXAffects reads an element of affects.
+func readCDXAffects(position string, raw []byte, limits Limits) (*cdxAffects, error) {
+	var affects cdxAffects
+	err := decodeExactly(raw, &affects)
+	if err == nil {
+		err = checkNulls(raw, limits.Depth)
+	}
+	if err != nil {
+		return nil, invalidf("%s: %w", position, err)
+	}
+	return &affects, required(position, "ref", affects.Ref)
+}
+
+// cdxVersionStatus is the status of some versions. Without one of their own, it is "affected", the default of the schema, as far as the analysis does not
+// say that the vulnerability is resolved: published examples list the versions that are fixed without a status.
+func cdxVersionStatus(position string, analysis Status, own *string) (Status, error) {
+	if own == nil {
+		if analysis == StatusNotAffected {
+			return StatusAffected, nil
+		}
 		return analysis, nil
+	}
+	switch cdx.VulnerabilityStatus(*own) {
 	case cdx.VulnerabilityStatusAffected:
 		return StatusAffected, nil
 	case cdx.VulnerabilityStatusNotAffected:
@@ -410,7 +432,7 @@ func cdxVersionStatus(position string, analysis Status, own string) (Status, err
 	case cdx.VulnerabilityStatusUnknown:
 		return StatusUnderInvestigation, nil
 	default:
-		return "", invalidf("%s.status: %.50q is not one of affected, unaffected, unknown", position, own)
+		return "", invalidf("%s.status: %.50q is not one of affected, unaffected, unknown", position, *own)
 	}
 }
 

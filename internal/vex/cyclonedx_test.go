@@ -98,15 +98,21 @@ func TestCycloneDXReferences(t *testing.T) {
 func TestCycloneDXVersions(t *testing.T) {
 	const component = `"components": [{"type": "library", "bom-ref": "a", "name": "a", "purl": "pkg:npm/a"}],`
 	for name, c := range map[string]struct{ state, versions, want string }{
-		"listed":                           {"not_affected", `{"version": "1.2.0"}`, "not_affected"},
-		"not listed":                       {"not_affected", `{"version": "1.3.0"}`, "unmatched"},
+		"without status":                   {"not_affected", `{"version": "1.2.0"}`, "open"},
+		"false positive without status":    {"false_positive", `{"version": "1.2.0"}`, "open"},
+		"fixed without status":             {"resolved", `{"version": "1.2.0"}`, "fixed"},
+		"pedigree without status":          {"resolved_with_pedigree", `{"version": "1.2.0"}`, "fixed"},
+		"exploitable without status":       {"exploitable", `{"version": "1.2.0"}`, "open"},
+		"in triage without status":         {"in_triage", `{"version": "1.2.0"}`, "open"},
+		"not listed":                       {"not_affected", `{"version": "1.3.0", "status": "unaffected"}`, "unmatched"},
 		"unaffected":                       {"not_affected", `{"version": "1.2.0", "status": "unaffected"}`, "not_affected"},
 		"fixed and unaffected":             {"resolved", `{"version": "1.2.0", "status": "unaffected"}`, "fixed"},
 		"affected in spite of the state":   {"not_affected", `{"version": "1.2.0", "status": "affected"}`, "open"},
 		"unknown":                          {"not_affected", `{"version": "1.2.0", "status": "unknown"}`, "open"},
 		"unaffected in spite of the state": {"exploitable", `{"range": "vers:npm/<1.2.0", "status": "affected"}, {"range": "vers:npm/>=1.2.0", "status": "unaffected"}`, "not_affected"},
 		"affected range":                   {"exploitable", `{"range": "vers:npm/<1.3.0", "status": "affected"}, {"range": "vers:npm/>=1.3.0", "status": "unaffected"}`, "open"},
-		"range":                            {"not_affected", `{"range": "vers:npm/>=1.0.0|<2.0.0"}`, "not_affected"},
+		"range":                            {"not_affected", `{"range": "vers:npm/>=1.0.0|<2.0.0", "status": "unaffected"}`, "not_affected"},
+		"range without status":             {"not_affected", `{"range": "vers:npm/>=1.0.0|<2.0.0"}`, "open"},
 	} {
 		set := newSet(t, read(t, cycloneDX(component, `"state": "`+c.state+`"`, `{"ref": "a", "versions": [`+c.versions+`]}`)))
 		if got := statusOf(t, set, shop, finding("CVE-2026-1", "pkg:npm/a@1.2.0")); got != c.want {
@@ -147,6 +153,14 @@ func TestCycloneDXRefuses(t *testing.T) {
 		"analysis timestamp":    {with(`"detail": "why"`, `"lastUpdated": "today"`), "analysis.lastUpdated"},
 		"version and range":     {versions(`{"version": "1", "range": "vers:npm/1"}`), "versions[0] must have either"},
 		"neither":               {versions(`{}`), "versions[0] must have either"},
+		"misspelt versions":     {with(cdxRefA, `{"ref": "a", "version": [{"version": "1", "status": "unaffected"}]}`), `vulnerabilities[1].affects[0]: unknown field "version"`},
+		"misspelt range":        {versions(`{"version": "1", "ranges": "vers:npm/1"}`), `vulnerabilities[1].affects[0]: unknown field "versions[0].ranges"`},
+		"no versions":           {with(cdxRefA, `{"ref": "a", "versions": null}`), `vulnerabilities[1].affects[0]: "versions" is null`},
+		"null element":          {with(cdxRefA, "null"), `affects[0] has no "ref"`},
+		"upper case":            {with(`"state"`, `"State"`), `"analysis.state"`},
+		"twice":                 {with(`"state"`, `"state": "resolved", "state"`), `vulnerabilities[1]: duplicate field "analysis.state"`},
+		"twice in the document": {with(`"version": 2`, `"version": 1, "version": 2`), `duplicate field "version"`},
+		"empty status":          {versions(`{"version": "1", "status": ""}`), `versions[0].status: ""`},
 		"status of a version":   {versions(`{"version": "1", "status": "safe"}`), `versions[0].status: "safe"`},
 		"range":                 {versions(`{"range": "vers:npm"}`), "versions[0]: the range"},
 		"bad BOM-Link":          {with(cdxRefA, `{"ref": "urn:cdx:1/1#%zz"}`), "BOM-Link"},

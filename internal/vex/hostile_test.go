@@ -57,7 +57,7 @@ func TestHostileDocuments(t *testing.T) {
 		"many branches":   {csaf(`"branches": [`+list(400_000, "{}")+`]`, notAffectedP1), `branches[0] has no "category"`, 200 * mib},
 		"many products":   {openVEX("x", "a", day, 1, about("CVE-1", "fixed", list(50_001, id("pkg:npm/a%d")))), "50001 products and subcomponents, more than 50000", 200 * mib},
 		"products in all": {fmt.Sprintf(`{%s, "product_tree": {"full_product_names": [%s]}, "vulnerabilities": [%s]}`, csafHead, list(2500, `{"name": "n", "product_id": "P%d"}`),
-			list(90, `{"cve": "CVE-2026-0001", "notes": [{}], "product_status": {"fixed": [`+strings.ReplaceAll(list(2500, `"P%d"`), "%d", "")+`]}}`)),
+			list(90, `{"cve": "CVE-2026-0001", "notes": [{"category": "other", "text": "x"}], "product_status": {"fixed": [`+strings.ReplaceAll(list(2500, `"P%d"`), "%d", "")+`]}}`)),
 			"225000 products and subcomponents, more than 200000", 200 * mib},
 		"many aliases":     {replaceIn(t, valid, `"name": "CVE-1"`, `"name": "CVE-1", "aliases": [`+list(101, `"a%d"`)+`]`), "101 aliases, more than 100", mib},
 		"long ID":          {replaceIn(t, valid, "CVE-1", long), "an ID of the vulnerability has 600 bytes, more than 500", mib},
@@ -105,7 +105,7 @@ func TestHostileDocuments(t *testing.T) {
 // A product in many groups, of which each vulnerability has texts, and long chains of relationships are cheap.
 func TestHostileButValid(t *testing.T) {
 	groups := names("pkg:npm/a") + `, "product_groups": [` + list(100, `{"group_id": "G%d", "product_ids": ["P1"]}`) + `]`
-	one := `{"cve": "CVE-2026-0001", "notes": [{}], "product_status": {"known_not_affected": ["P1"]}, "flags": [{"label": "component_not_present", "group_ids": [` +
+	one := `{"cve": "CVE-2026-0001", "notes": [{"category": "other", "text": "x"}], "product_status": {"known_not_affected": ["P1"]}, "flags": [{"label": "component_not_present", "group_ids": [` +
 		list(100, `"G%d"`) + `]}]}`
 	document := fmt.Sprintf(`{%s, "product_tree": {%s}, "vulnerabilities": [%s]}`, csafHead, groups, list(4000, one))
 	if d := read(t, document); len(d.Statements) != 4000 || d.Statements[3999].Justification != "component_not_present" {
@@ -136,7 +136,7 @@ func TestHostileExplanations(t *testing.T) {
 			strings.Repeat("x", 12<<20)+`", "product_ids": [`+all+`]}]`),
 		"many groups": fmt.Sprintf(`{%s, "product_tree": {"full_product_names": [%s], "product_groups": [%s]}, "vulnerabilities": [%s]}`, csafHead,
 			list(1000, `{"name": "n", "product_id": "P%d"}`), list(100, `{"group_id": "G%d", "product_ids": [`+list(1000, `"P%d"`)+`]}`),
-			list(190, `{"cve": "CVE-2026-0001", "notes": [{}], "product_status": {"known_not_affected": [`+list(1000, `"P%d"`)+`]},
+			list(190, `{"cve": "CVE-2026-0001", "notes": [{"category": "other", "text": "x"}], "product_status": {"known_not_affected": [`+list(1000, `"P%d"`)+`]},
 				"flags": [{"label": "component_not_present", "group_ids": [`+list(100, `"G%d"`)+`]}]}`)),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,14 +16,75 @@ func isOpenVEX(context string) bool {
 	return context == openvex.TypeURI || strings.HasPrefix(context, openvex.TypeURI+"/")
 }
 
+// The parts of an OpenVEX document as its schema has them, and the supplier that go-vex writes for documents and components.
+type (
+	openVEXStatement struct {
+		ID            string `json:"@id"`
+		Version       *int   `json:"version"`
+		Vulnerability struct {
+			ID          string   `json:"@id"`
+			Name        string   `json:"name"`
+			Description string   `json:"description"`
+			Aliases     []string `json:"aliases"`
+		} `json:"vulnerability"`
+		Timestamp                *time.Time       `json:"timestamp"`
+		LastUpdated              *time.Time       `json:"last_updated"`
+		Products                 []openVEXProduct `json:"products"`
+		Status                   Status           `json:"status"`
+		Supplier                 string           `json:"supplier"`
+		StatusNotes              string           `json:"status_notes"`
+		Justification            *Justification   `json:"justification"`
+		ImpactStatement          string           `json:"impact_statement"`
+		ActionStatement          string           `json:"action_statement"`
+		ActionStatementTimestamp *time.Time       `json:"action_statement_timestamp"`
+	}
+
+	openVEXProduct struct {
+		openVEXComponent
+		Subcomponents []openVEXComponent `json:"subcomponents"`
+	}
+
+	openVEXComponent struct {
+		ID          string              `json:"@id"`
+		Identifiers *openVEXIdentifiers `json:"identifiers"`
+		Hashes      *openVEXHashes      `json:"hashes"`
+		Supplier    string              `json:"supplier"`
+	}
+
+	openVEXIdentifiers struct {
+		PURL  string `json:"purl"`
+		CPE22 string `json:"cpe22"`
+		CPE23 string `json:"cpe23"`
+	}
+
+	openVEXHashes struct {
+		MD5        string `json:"md5"`
+		SHA1       string `json:"sha1"`
+		SHA256     string `json:"sha-256"`
+		SHA384     string `json:"sha-384"`
+		SHA512     string `json:"sha-512"`
+		SHA3224    string `json:"sha3-224"`
+		SHA3256    string `json:"sha3-256"`
+		SHA3384    string `json:"sha3-384"`
+		SHA3512    string `json:"sha3-512"`
+		Blake2s256 string `json:"blake2s-256"`
+		Blake2b256 string `json:"blake2b-256"`
+		Blake2b512 string `json:"blake2b-512"`
+	}
+)
+
 // readOpenVEX reads a document of OpenVEX 0.2.0, whose context may lack the version.
 func readOpenVEX(data []byte, limits Limits) (*Document, error) {
 	var in struct {
 		openvex.Metadata
 		Statements []json.RawMessage `json:"statements"`
 	}
-	if err := decode(data, FormatOpenVEX, &in); err != nil {
-		return nil, err
+	err := decodeExactly(data, &in)
+	if err == nil {
+		err = checkNulls(data, 1)
+	}
+	if err != nil {
+		return nil, invalidf("it is not a valid %s document: %w", FormatOpenVEX, err)
 	}
 	if in.Context != openvex.TypeURI && in.Context != openvex.ContextLocator() {
 		return nil, invalidf("its version %.100q of OpenVEX is not supported: use %s", in.Context, openvex.ContextLocator())
@@ -48,11 +107,14 @@ func readOpenVEX(data []byte, limits Limits) (*Document, error) {
 	}
 	for i, raw := range in.Statements {
 		position := fmt.Sprintf("statements[%d]", i)
-		var statement openvex.Statement
-		if err := json.Unmarshal(raw, &statement); err != nil {
-			return nil, invalidf("%s: %w", position, short(err))
+		var statement openVEXStatement
+		if err = decodeExactly(raw, &statement); err == nil {
+			err = checkNulls(raw, limits.Depth)
 		}
-		s, err := openVEXStatement(position, &statement, d)
+		if err != nil {
+			return nil, invalidf("%s: %w", position, err)
+		}
+		s, err := statement.read(position, d)
 		if err != nil {
 			return nil, err
 		}
@@ -68,23 +130,28 @@ func utc(t *time.Time) time.Time {
 	return t.UTC()
 }
 
-func openVEXStatement(position string, in *openvex.Statement, d *Document) (Statement, error) {
+func (in *openVEXStatement) read(position string, d *Document) (Statement, error) {
 	s := Statement{
-		Vulnerability: string(in.Vulnerability.Name), Status: Status(in.Status), Justification: in.Justification,
+		Vulnerability: in.Vulnerability.Name, Aliases: in.Vulnerability.Aliases, Status: in.Status,
 		ImpactStatement: in.ImpactStatement, ActionStatement: in.ActionStatement, Comment: in.StatusNotes,
 		Timestamp: utc(in.Timestamp), LastUpdated: utc(in.LastUpdated), Position: position,
 	}
 	if s.Timestamp.IsZero() {
 		s.Timestamp = d.Timestamp
 	}
-	for _, alias := range in.Vulnerability.Aliases {
-		s.Aliases = append(s.Aliases, string(alias))
-	}
 	if in.Vulnerability.ID != "" {
 		s.Aliases = append(s.Aliases, in.Vulnerability.ID)
 	}
 	if err := required(position, "vulnerability.name", s.Vulnerability, "status", string(s.Status)); err != nil {
 		return s, err
+	}
+	if in.Justification != nil {
+		if s.Justification = *in.Justification; s.Justification == "" {
+			return s, invalidf(`%s: "justification" is empty`, position)
+		}
+	}
+	if in.Version != nil && *in.Version < 1 {
+		return s, invalidf(`%s: "version" is %d, less than 1`, position, *in.Version)
 	}
 	if err := s.checkOpenVEX(); err != nil {
 		return s, err
@@ -95,13 +162,13 @@ func openVEXStatement(position string, in *openvex.Statement, d *Document) (Stat
 	}
 	for i := range in.Products {
 		at := fmt.Sprintf("%s.products[%d]", position, i)
-		component, err := openVEXComponent(at, &in.Products[i].Component)
+		component, err := in.Products[i].read(at)
 		if err != nil {
 			return s, err
 		}
 		product := Product{Component: component}
 		for j := range in.Products[i].Subcomponents {
-			sub, err := openVEXComponent(fmt.Sprintf("%s.subcomponents[%d]", at, j), &in.Products[i].Subcomponents[j].Component)
+			sub, err := in.Products[i].Subcomponents[j].read(fmt.Sprintf("%s.subcomponents[%d]", at, j))
 			if err != nil {
 				return s, err
 			}
@@ -129,33 +196,43 @@ func (s *Statement) checkOpenVEX() error {
 	return nil
 }
 
-func openVEXComponent(position string, in *openvex.Component) (Component, error) {
+func (in *openVEXComponent) read(position string) (Component, error) {
 	var c Component
-	if in.ID == "" && len(in.Identifiers) == 0 && len(in.Hashes) == 0 {
+	if in.ID == "" && in.Identifiers == nil && (in.Hashes == nil || *in.Hashes == openVEXHashes{}) {
 		return c, invalidf(`%s has no "@id", no "identifiers" and no "hashes"`, position)
 	}
 	if err := c.addIdentifier(in.ID); err != nil {
 		return c, invalidf(`%s["@id"]: %w`, position, err)
 	}
-	for _, kind := range slices.Sorted(maps.Keys(in.Identifiers)) {
-		var err error
-		switch kind {
-		case openvex.PURL:
-			err = c.addPURL(in.Identifiers[kind])
-		case openvex.CPE22, openvex.CPE23:
-			err = c.addCPE(in.Identifiers[kind])
-		default:
-			err = fmt.Errorf("the type is not one of %s, %s, %s", openvex.PURL, openvex.CPE22, openvex.CPE23)
-		}
-		if err != nil {
-			return c, invalidf("%s.identifiers[%.50q]: %w", position, kind, err)
+	if in.Identifiers != nil {
+		if err := c.addIdentifiers(position+".identifiers", in.Identifiers); err != nil {
+			return c, err
 		}
 	}
 	// Only this algorithm identifies images.
-	if hash, found := in.Hashes[openvex.SHA256]; found {
-		c.addSHA256(string(hash))
+	if in.Hashes != nil && in.Hashes.SHA256 != "" {
+		c.addSHA256(in.Hashes.SHA256)
 	}
 	return c, nil
+}
+
+func (c *Component) addIdentifiers(position string, in *openVEXIdentifiers) error {
+	if *in == (openVEXIdentifiers{}) {
+		return invalidf(`%s has none of "purl", "cpe22", "cpe23"`, position)
+	}
+	for _, one := range []struct {
+		kind openvex.IdentifierType
+		text string
+		add  func(string) error
+	}{{openvex.CPE22, in.CPE22, c.addCPE}, {openvex.CPE23, in.CPE23, c.addCPE}, {openvex.PURL, in.PURL, c.addPURL}} {
+		if one.text == "" {
+			continue
+		}
+		if err := one.add(one.text); err != nil {
+			return invalidf("%s[%q]: %w", position, one.kind, err)
+		}
+	}
+	return nil
 }
 
 // addIdentifier adds a PURL or another identifier.

@@ -152,8 +152,8 @@ func tooManyStatements(n int, limits Limits) error {
 
 // decode reads JSON into v, and names the format in errors.
 func decode(data []byte, format Format, v any) error {
-	if err := json.Unmarshal(data, v); err != nil {
-		return invalidf("it is not a valid %s document: %w", format, short(err))
+	if err := decodeKnown(data, v); err != nil {
+		return invalidf("it is not a valid %s document: %w", format, err)
 	}
 	return nil
 }

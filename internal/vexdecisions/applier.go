@@ -22,6 +22,8 @@ const (
 	maxAttempts = 5
 	// countEvery is how often findings are counted at most while no document changes.
 	countEvery = time.Minute
+	// syncAgain is when documents are applied again although none has changed.
+	syncAgain = 10 * time.Minute
 	// maxTime bounds one call of Sync or Apply.
 	maxTime = 2 * time.Minute
 	// MaxUnmatched bounds the statements of a source that are listed because they match nothing.
@@ -46,10 +48,8 @@ type Applier struct {
 	// revision is that of the documents that were read, "" before the first time.
 	revision string
 	sources  []*source
-	// refused is the revision that the store refused for refusal, refusedAt when.
-	refused   string
-	refusal   error
-	refusedAt time.Time
+	// triedAt is when they were applied.
+	triedAt time.Time
 	// counted is when findings were counted.
 	counted time.Time
 	counts  map[store.DecisionObject]store.DecisionCount
@@ -159,14 +159,12 @@ func (a *Applier) latest(ctx context.Context) error {
 	return err
 }
 
-// sync reads the documents and applies them, unless they are the same as before.
+// sync reads the documents and applies them, unless they are the same as before and were applied not long ago: there can be room for more by then, and
+// a replica of another version can have applied them in another way.
 func (a *Applier) sync(ctx context.Context) error {
 	listed, revision, err := a.store.VEX(ctx)
-	switch {
-	case err != nil || revision == a.revision:
+	if err != nil || revision == a.revision && a.clock.Since(a.triedAt) < syncAgain {
 		return err
-	case revision == a.refused && a.clock.Since(a.refusedAt) < countEvery:
-		return a.refusal
 	}
 	sources := make([]*source, len(listed))
 	for i := range listed {
@@ -180,11 +178,6 @@ func (a *Applier) sync(ctx context.Context) error {
 		sources[i] = s
 	}
 	images, err := a.syncStore(ctx, revision, sources)
-	if errors.Is(err, store.ErrVEXTooMany) {
-		// Reading it all again would come to the same.
-		a.refused, a.refusal, a.refusedAt = revision, err, a.clock.Now()
-		a.problems(map[store.DecisionReason]int{store.DecisionTooMany: len(sources)})
-	}
 	if err != nil {
 		return err
 	}
@@ -203,16 +196,25 @@ func (a *Applier) sync(ctx context.Context) error {
 		s.forget(aboutImages)
 	}
 	a.revision, a.sources, a.counts = revision, sources, nil
+	a.triedAt = a.clock.Now()
 	return nil
 }
 
 // syncStore makes the statements of the sources those that apply, and returns those that name images in another way than by digest. A source whose statements take too much work
-// is left out.
-func (a *Applier) syncStore(ctx context.Context, revision string, sources []*source) ([]*vex.Statement, error) {
-	for {
+// is left out. So are the newest sources that the store has no room for, first one and then twice as many each time: a source never decides whether those
+// before it apply, and there are few attempts, each of which may look at all findings.
+func (a *Applier) syncStore(ctx context.Context, revision string, sources []*source) (images []*vex.Statement, err error) {
+	for more := 1; ; {
 		decisions, images, err := combine(sources)
 		if err == nil {
 			err = a.store.SyncVEX(ctx, revision, decisions)
+		}
+		if full, found := errors.AsType[*store.VEXRoomError](err); found && leaveOutNewest(sources, full) {
+			for range more - 1 {
+				leaveOutNewest(sources, full)
+			}
+			more *= 2
+			continue
 		}
 		heavy, found := errors.AsType[*store.VEXWorkError](err)
 		if !found {
@@ -222,7 +224,7 @@ func (a *Applier) syncStore(ctx context.Context, revision string, sources []*sou
 		if n < 0 {
 			return nil, err
 		}
-		sources[n].problem = &Problem{store.DecisionTooMany, err.Error()}
+		sources[n].problem = &Problem{store.DecisionTooMany, heavy.Error()}
 	}
 }
 

@@ -2,7 +2,6 @@ package vexdecisions
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -34,7 +33,7 @@ func (a *Applier) Upload(ctx context.Context, upload Upload) (Applied, error) {
 	if err := a.store.SaveVEX(ctx, source, []store.VEXContent{one}); err != nil {
 		return Applied{}, err
 	}
-	all, err := a.List(ctx)
+	all, err := a.Apply(ctx)
 	if err != nil {
 		return Applied{}, err
 	}
@@ -44,23 +43,6 @@ func (a *Applier) Upload(ctx context.Context, upload Upload) (Applied, error) {
 	}
 	all[n].Statements = len(document.Statements)
 	return all[n], nil
-}
-
-// List applies all documents as Apply does. If the store refuses those of all sources together, this is the problem of each.
-func (a *Applier) List(ctx context.Context) ([]Applied, error) {
-	all, refusal := a.Apply(ctx)
-	if !errors.Is(refusal, store.ErrVEXTooMany) {
-		return all, refusal
-	}
-	sources, _, err := a.store.VEX(ctx)
-	if err != nil {
-		return nil, err
-	}
-	all = make([]Applied, len(sources))
-	for i := range sources {
-		all[i] = Applied{VEXSource: sources[i], Problem: &Problem{store.DecisionTooMany, refusal.Error()}}
-	}
-	return all, nil
 }
 
 // Content returns the document of an upload, store.ErrNotFound if there is none.
@@ -78,8 +60,5 @@ func (a *Applier) Delete(ctx context.Context, name string) (bool, error) {
 	if err != nil || !deleted {
 		return deleted, err
 	}
-	if err := a.Sync(ctx); err != nil && !errors.Is(err, store.ErrVEXTooMany) {
-		return true, err
-	}
-	return true, nil
+	return true, a.Sync(ctx)
 }

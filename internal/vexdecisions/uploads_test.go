@@ -55,6 +55,7 @@ func suppressedIn(verdicts map[string]string) []string {
 			names = append(names, name)
 		}
 	}
+	slices.Sort(names)
 	return names
 }
 
@@ -212,30 +213,96 @@ func TestHostileFeed(t *testing.T) {
 	}
 }
 
-// full is a store that has no room for any statement.
-type full struct{ vexdecisions.Store }
-
-func (full) SyncVEX(context.Context, string, []store.Decision) error {
-	return fmt.Errorf("no room: %w", store.ErrVEXTooMany)
+// crowded is a store with room for some statements.
+type crowded struct {
+	vexdecisions.Store
+	room, attempts int
 }
 
-// TestNoRoom: what the store refuses as a whole is stored and listed with the reason, so that users can delete some of it.
+func (c *crowded) SyncVEX(ctx context.Context, revision string, decisions []store.Decision) error {
+	c.attempts++
+	if len(decisions) > c.room {
+		return fmt.Errorf("apply: %w", &store.VEXRoomError{Bound: "there would be too many statements", Limit: c.room})
+	}
+	return c.Store.SyncVEX(ctx, revision, decisions)
+}
+
+// TestNoRoom: of the sources that the store has no room for, the newest do not apply, so that what others withdraw and what is deleted takes effect. They
+// apply when there is room.
 func TestNoRoom(t *testing.T) {
 	t.Parallel()
-	s, problems := open(t), map[store.DecisionReason]int{}
-	applier := vexdecisions.NewApplier(full{s}, clocktesting.NewFakeClock(time.Now()), func(now map[store.DecisionReason]int) { problems = now })
-	for _, name := range []string{"one", "two"} {
-		applied, err := applier.Upload(t.Context(), vexdecisions.Upload{Name: name, Author: "jane", Content: about("fixed", "CVE-2026-3")})
-		must(t, err)
-		if applied.Name != name || applied.Statements != 2 || applied.Problem == nil || applied.Problem.Reason != store.DecisionTooMany || !strings.Contains(applied.Problem.Message, "no room") {
-			t.Errorf("%+v", applied)
+	s, clk, problems := open(t), clocktesting.NewFakeClock(time.Now()), map[store.DecisionReason]int{}
+	key := matched(t, s)
+	full := &crowded{Store: s, room: 6}
+	applier := vexdecisions.NewApplier(full, clk, func(now map[store.DecisionReason]int) { problems = now })
+	save := func(name string, content []byte) {
+		t.Helper()
+		must(t, s.SaveVEX(t.Context(), store.VEXSource{Kind: store.VEXKindSource, Name: name}, []store.VEXContent{{Name: "document", Content: content}}))
+	}
+	author := func(name string, content []byte) []byte {
+		return []byte(strings.Replace(string(content), `"author": "a"`, fmt.Sprintf(`"author": %q`, name), 1))
+	}
+	expect := func(what string, want ...string) {
+		t.Helper()
+		if diff := cmp.Diff(want, suppressedIn(stored(t, s, key))); diff != "" {
+			t.Errorf("%s: %s", what, diff)
 		}
 	}
-	all, err := applier.List(t.Context())
-	if err != nil || len(all) != 2 || all[0].Problem == nil || problems[store.DecisionTooMany] != 2 {
-		t.Errorf("%+v, %v, problems %v", all, err, problems)
+	// Each has one more statement.
+	save("vendor", author("vendor", about("not_affected", "CVE-2026-3")))
+	_, err := applier.Upload(t.Context(), vexdecisions.Upload{Name: "wrong", Author: "jane", Content: author("wrong", about("fixed", "GHSA-2"))})
+	must(t, err)
+	save("feed", author("feed", about("fixed", "CVE-2026-1")))
+	must(t, applier.Sync(t.Context()))
+	expect("with room", "CVE-2026-1 lodash", "CVE-2026-3 lodash", "GHSA-2 lodash")
+
+	// The feed grows, and the vendor withdraws.
+	save("feed", author("feed", about("fixed", "CVE-2026-1", "CVE-2026-9")))
+	save("vendor", author("vendor", about("affected", "CVE-2026-3")))
+	all, err := applier.Apply(t.Context())
+	must(t, err)
+	for _, one := range all {
+		if left := one.Name == "feed"; left != (one.Problem != nil) || left && (one.Problem.Reason != store.DecisionTooMany || !strings.Contains(one.Problem.Message, "the maximum is 6")) {
+			t.Errorf("%s: %+v", one.Name, one.Problem)
+		}
 	}
-	if deleted, err := applier.Delete(t.Context(), "one"); err != nil || !deleted {
+	expect("without the feed", "GHSA-2 lodash")
+	if problems[store.DecisionTooMany] != 1 {
+		t.Errorf("problems %v", problems)
+	}
+
+	// There is no room for the document either.
+	full.room = 3
+	if deleted, err := applier.Delete(t.Context(), "wrong"); err != nil || !deleted {
 		t.Errorf("deleted %v, %v", deleted, err)
+	}
+	expect("without the document")
+
+	// With room, the feed is tried again, and not before it is time.
+	full.room, full.attempts = 10, 0
+	must(t, applier.Sync(t.Context()))
+	if full.attempts != 0 {
+		t.Errorf("%d attempts at once", full.attempts)
+	}
+	clk.Step(10 * time.Minute)
+	must(t, applier.Sync(t.Context()))
+	expect("with room again", "CVE-2026-1 lodash")
+	if full.attempts != 1 || len(problems) > 0 {
+		t.Errorf("%d attempts, problems %v", full.attempts, problems)
+	}
+}
+
+// TestManySourcesWithoutRoom: few attempts find out which sources have room.
+func TestManySourcesWithoutRoom(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	full := &crowded{Store: s}
+	for i := range store.MaxVEXUploads {
+		must(t, s.SaveVEX(t.Context(), store.VEXSource{Kind: store.VEXKindUpload, Name: fmt.Sprint("one-", i)}, []store.VEXContent{{Name: "document", Content: about("fixed", "CVE-2026-3")}}))
+	}
+	all, err := vexdecisions.NewApplier(full, clocktesting.NewFakeClock(time.Now()), nil).Apply(t.Context())
+	must(t, err)
+	if len(all) != store.MaxVEXUploads || slices.ContainsFunc(all, func(one vexdecisions.Applied) bool { return one.Problem == nil }) || full.attempts > 8 {
+		t.Errorf("%d sources after %d attempts", len(all), full.attempts)
 	}
 }

@@ -53,6 +53,38 @@ test("edits and ends a decision", async ({ page, open }) => {
   expect(operator.exceptions.items.size).toBe(0);
 });
 
+test("saves what the preview shows, and says that it does not apply", async ({ page, open }) => {
+  const operator = await open({}, "/decisions");
+  operator.exceptions.add("broad", {
+    match: { packages: ["pkg:deb/*"] },
+    status: "AcceptedRisk",
+    comment: "old",
+  });
+  operator.decided();
+  await page.getByRole("button", { name: "Details of ClusterVulnerabilityException broad" }).click();
+  await page.getByRole("button", { name: "Edit" }).click();
+  const dialog = page.getByRole("dialog", { name: "Edit broad" });
+  const save = dialog.getByRole("button", { name: "Save" });
+  await expect(dialog.getByText("The exception matches too many findings")).toBeVisible();
+  await expect(save).toBeEnabled();
+  let release: (() => void) | undefined;
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  await page.route("**/api/v1/exceptions/preview", async (route) => {
+    await held;
+    await route.continue();
+  });
+  await dialog.getByRole("textbox", { name: "Comment" }).fill("new");
+  await expect(save).toBeDisabled();
+  release?.();
+  await save.click();
+  await expect(page.getByText("Exception saved, but it does not apply")).toBeVisible();
+  await expect(page.getByText(/^The exception matches too many findings\. /)).toBeVisible();
+  await expectFits(page);
+  expect(operator.exceptions.items.get("broad")?.spec.comment).toBe("new");
+});
+
 test("shows where a decision applies, and edits it there", async ({ page, open }) => {
   const operator = await open({}, "/decisions");
   operator.exceptions.add("mine", {

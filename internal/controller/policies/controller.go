@@ -86,9 +86,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	waiting := request == places.Changed && r.clock.Now().Before(r.due)
+	untilDue := r.due.Sub(r.clock.Now())
+	waiting := request == places.Changed && untilDue > 0
 	if waiting && !planned.places.Changed {
-		return ctrl.Result{RequeueAfter: r.due.Sub(r.clock.Now())}, nil // The event has taken the place of what waited in the queue.
+		return ctrl.Result{RequeueAfter: untilDue}, nil // The event has taken the place of what waited in the queue.
 	}
 	// After an error, everything is due.
 	r.due = time.Time{}

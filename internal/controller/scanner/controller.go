@@ -200,7 +200,9 @@ func (r *Reconciler) startAll(ctx context.Context, scanner *scannerv1.Scanner, v
 				return nil // It is the last one.
 			}
 		}
+		began := r.Clock.Now()
 		err := r.start(ctx, client.ObjectKeyFromObject(scanner), *start)
+		slow = err != nil && r.Clock.Since(began) > slowStart
 		if problem, ok := errors.AsType[*specError](err); ok {
 			plan.fail(problem, planned[i:])
 			return nil
@@ -216,10 +218,8 @@ func (r *Reconciler) startAll(ctx context.Context, scanner *scannerv1.Scanner, v
 			plan.next = min(plan.next, retryRefused)
 			continue
 		}
-		if r.stall(ctx, v, err) {
-			w, _ := v.stalled(start.Namespace)
+		if w, stalled := r.stall(ctx, v, err); stalled {
 			plan.postpone(start, w, r.Clock.Now())
-			slow = timedOut(err)
 			continue
 		}
 		if err != nil {

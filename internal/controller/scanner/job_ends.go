@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -60,7 +61,7 @@ func (j *Jobs) conclude(ctx context.Context, record *store.ScanJob, job *batchv1
 	}
 	err := j.client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground), client.Preconditions{UID: &job.UID})
 	switch {
-	case apierrors.IsForbidden(err): // By an admission policy or by missing rights in the namespace.
+	case apierrors.IsForbidden(err), apierrors.IsInternalError(err) && strings.Contains(err.Error(), "webhook"): // Admission, or missing rights in the namespace.
 		j.kept[job.UID] = j.clock.Now().Add(deleteAgain)
 		logr.FromContextOrDiscard(ctx).Error(err, "Failed to delete a scan Job that is over; it holds no slot", "namespace", job.Namespace, "job", job.Name)
 		return nil

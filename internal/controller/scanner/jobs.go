@@ -132,7 +132,8 @@ func (j *Jobs) Attempts(ctx context.Context) (map[string]Attempt, error) {
 		j.report(ctx, record.Name, err)
 		if err != nil {
 			// It may be under way. Like one that is blocked, it holds a slot of its own namespace only.
-			attempt.Retry, attempt.Blocked, attempt.Done, exists = true, record.Open, attempt.Done || !record.Open, true
+			attempt.Retry, attempt.Blocked, attempt.Done = true, record.Open, attempt.Done || !record.Open
+			exists = attempt.Created.IsZero() || j.clock.Since(attempt.Created) < forgetAfter
 		}
 		switch {
 		case exists || record.UID != "" && record.Open:

@@ -335,7 +335,7 @@ func (r *Reconciler) startLookup(ctx context.Context, scanner *scannerv1.Scanner
 		outcome = refused.Outcome
 	} else if problem, ok := errors.AsType[*specError](err); ok {
 		outcome = model.Outcome{Reason: model.ReasonUnschedulable, Message: problem.Error()}
-	} else if r.stall(ctx, v, err) {
+	} else if _, stalled := r.stall(ctx, v, err); stalled {
 		p.next = min(p.next, watchInterval)
 		return nil
 	} else if err != nil {

@@ -236,8 +236,8 @@ func choose(scanner *scannerv1.Scanner, v *observed, key model.ImageKey, free *l
 		if admitted {
 			return namespace, volume, wait{}
 		}
-		if why.why == "" {
-			why = w
+		if why.why == "" || why.limit == "" {
+			why = w // Another namespace may be stalled: what takes part in the order is that this one waits for a slot.
 		}
 	}
 	return "", nil, why

@@ -161,6 +161,7 @@ type starter struct {
 	started  []model.ImageKey
 	requests []scanjob.Request
 	tried    []string // The namespaces of starts that failed.
+	took     func()   // What happens during a start; nil for nothing.
 }
 
 func (s *starter) Attempts(context.Context) (map[string]Attempt, error) {
@@ -168,6 +169,9 @@ func (s *starter) Attempts(context.Context) (map[string]Attempt, error) {
 }
 
 func (s *starter) Start(_ context.Context, _ types.NamespacedName, req scanjob.Request) error {
+	if s.took != nil {
+		s.took()
+	}
 	if s.refuse != "" && strings.Contains(req.Key.ImageID, s.refuse) {
 		return &RefusedError{model.Outcome{Reason: model.ReasonUnschedulable, Message: "no room"}}
 	}

@@ -105,8 +105,9 @@ type limited struct {
 func newLimited(scanner *scannerv1.Scanner, v *observed, limits Limits, due []model.ImageKey, now time.Time) *limited {
 	first := map[string]int{}
 	for _, key := range due {
-		if namespaces, _ := v.places(key); len(namespaces) > 0 {
-			first[namespaces[0]]++
+		namespaces, _ := v.places(key)
+		if n := slices.IndexFunc(namespaces, func(namespace string) bool { _, stalled := v.stalled(v.jobNamespace(key, namespace)); return !stalled }); n >= 0 {
+			first[namespaces[n]]++
 		}
 	}
 	l := &limited{limits: limits, scanner: limitOfScanner(client.ObjectKeyFromObject(scanner)), slots: map[limit]*slots{}}

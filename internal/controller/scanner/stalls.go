@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"time"
 
@@ -15,6 +14,9 @@ import (
 )
 
 const (
+	// slowStart is how long a start that fails may take until no other one is tried in a reconcile: each could take as long, such as the timeout of an
+	// admission webhook.
+	slowStart = 5 * time.Second
 	// firstStall and maxStall bound how long no scan is started in a namespace after the API server failed to create one there.
 	firstStall = time.Second
 	maxStall   = time.Minute
@@ -22,7 +24,7 @@ const (
 	stallMemory = 10 * time.Minute
 )
 
-// waitsAPI is why images wait after the API server did not answer in time: each further request could take as long.
+// waitsAPI is why images wait after the API server took long to fail.
 const waitsAPI = "waiting until the API server responds in time"
 
 // stalls remembers the namespaces in which the API server failed to create scan Jobs, without a rejection: an admission webhook or the evaluation of a
@@ -83,21 +85,15 @@ func (v *observed) stalled(namespace string) (wait, bool) {
 	return wait{why: v.detail(namespace, model.Outcome{Message: one.message}), until: one.until}, stalled
 }
 
-// stall keeps scans from being started in a namespace for some time, if an error concerns it, and reports whether it does.
-func (r *Reconciler) stall(ctx context.Context, v *observed, err error) bool {
+// stall keeps scans from being started in a namespace for some time, if an error concerns it, and returns why they wait.
+func (r *Reconciler) stall(ctx context.Context, v *observed, err error) (wait, bool) {
 	failed, ok := errors.AsType[*NamespaceError](err)
 	if !ok || ctx.Err() != nil {
-		return false
+		return wait{}, false
 	}
 	v.stalls[failed.Namespace] = r.stalls.note(failed, r.Clock.Now())
 	logr.FromContextOrDiscard(ctx).Error(err, "Failed to start a scan Job; scans in other namespaces continue", "namespace", failed.Namespace)
-	return true
-}
-
-// timedOut reports whether a request took too long.
-func timedOut(err error) bool {
-	timeout, ok := errors.AsType[net.Error](err)
-	return errors.Is(err, context.DeadlineExceeded) || ok && timeout.Timeout()
+	return v.stalled(failed.Namespace)
 }
 
 // postpone keeps a scan from being started with this plan.

@@ -166,11 +166,26 @@ func TestANamespaceThatFailsStallsNoOther(t *testing.T) {
 
 // TestASlowAPIServerIsAskedOnce: each request that times out could take 20 seconds of the only worker.
 func TestASlowAPIServerIsAskedOnce(t *testing.T) {
-	cataloger := &starter{attempts: map[string]Attempt{}, failing: map[string]error{"ns": fmt.Errorf("create: %w", context.DeadlineExceeded)}}
-	r, _ := newReconciler(t, memory{}, cataloger, scannerWith(nil), podOf("a", imageKey("a").ImageID, time.Hour), podOf("b", imageKey("b").ImageID, time.Minute))
-	reconcileOnce(t, r)
-	if len(cataloger.tried) != 1 || len(cataloger.started) != 0 {
-		t.Errorf("%d requests, %d of them answered; want one", len(cataloger.tried), len(cataloger.started))
+	refused := imageKey("refused")
+	for name, slow := range map[string]*starter{
+		"a failure": {attempts: map[string]Attempt{}, failing: map[string]error{"ns": apierrors.NewTimeoutError("the quota was not evaluated", 0)}},
+		// As of a webhook that does not respond.
+		"a refusal": {attempts: map[string]Attempt{}, refuse: "r.example"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			known := memory{}
+			r, _ := newReconciler(t, known, slow, scannerWith(nil), podOf("a", refused.ImageID, time.Hour), podOf("b", imageKey("b").ImageID, time.Minute))
+			clk, ok := r.Clock.(*testclock.FakeClock)
+			if !ok {
+				t.Fatal("no clock")
+			}
+			asked := 0
+			slow.took = func() { asked++; clk.Step(slowStart + 1) }
+			reconcileOnce(t, r)
+			if asked != 1 || len(slow.started) != 0 {
+				t.Errorf("%d requests, %d of them answered; want one", asked, len(slow.started))
+			}
+		})
 	}
 }
 
@@ -195,5 +210,18 @@ func TestScansDoNotWaitForLookups(t *testing.T) {
 	scanner := scannerWith(func(s *scannerv1.Scanner) { withNewerTags(s); s.Spec.Concurrency = new(int32(1)) })
 	if p := makePlan(scanner, w.observed, Limits{Scans: 1, PerRegistry: 1}, Recatalog{}, now); len(p.start) != 1 {
 		t.Errorf("starts %+v, want the new image", p.start)
+	}
+}
+
+// TestStalledNamespacesHoldNoSlots: images that wait for a namespace that is stalled keep no slots from others.
+func TestStalledNamespacesHoldNoSlots(t *testing.T) {
+	w := newWorld()
+	for i := range 10 {
+		w = w.runs(fmt.Sprint("a", i), store.ImageState{State: store.StatePending}).in("stalled").runs(fmt.Sprint("b", i), store.ImageState{State: store.StatePending}).in("fine")
+	}
+	w.stalls = map[string]stall{"stalled": {1, now.Add(time.Minute), "it fails"}}
+	scanner := scannerWith(func(s *scannerv1.Scanner) { s.Spec.Concurrency = new(int32(10)) })
+	if p := makePlan(scanner, w.observed, Limits{Scans: 10, PerRegistry: 10}, Recatalog{}, now); len(p.start) != 10 {
+		t.Errorf("%d scans start, want all 10 of the other namespace", len(p.start))
 	}
 }

@@ -129,10 +129,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	all, err := r.applier.Apply(ctx)
-	if err != nil && !errors.Is(err, store.ErrVEXTooMany) {
+	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("apply the VEX documents: %w", err)
 	}
-	setApplied(after, all, err)
+	setApplied(after, all)
 	if err := kube.PatchStatus(ctx, r.client, &before, after); err != nil {
 		if apierrors.IsConflict(err) {
 			// The cache is behind.

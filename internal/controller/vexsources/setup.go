@@ -2,7 +2,6 @@ package vexsources
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,6 +36,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 
 // forgetOrphans forgets the sources that do not exist, applies what users have uploaded, and ends the decisions of documents that are over.
 func (r *Reconciler) forgetOrphans(ctx context.Context) (ctrl.Result, error) {
+	// The controller of exceptions does so, too, but it may be disabled. What expires does not wait for documents that cannot be applied.
+	if _, err := r.store.ExpireDecisions(ctx); err != nil {
+		return ctrl.Result{}, fmt.Errorf("end the decisions of VEX documents that have expired: %w", err)
+	}
 	sources, _, err := r.store.VEX(ctx)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -57,10 +60,10 @@ func (r *Reconciler) forgetOrphans(ctx context.Context) (ctrl.Result, error) {
 		}
 	}
 	// Too many statements are in the status of each source.
-	if err := r.applier.Sync(ctx); err != nil && !errors.Is(err, store.ErrVEXTooMany) {
+	if err := r.applier.Sync(ctx); err != nil {
 		return ctrl.Result{}, fmt.Errorf("apply the VEX documents: %w", err)
 	}
-	// The controller of exceptions does so, too, but it may be disabled, and does not know of new documents.
+	// Those of new documents.
 	next, err := r.store.ExpireDecisions(ctx)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("end the decisions of VEX documents that have expired: %w", err)

@@ -54,14 +54,10 @@ func setInvalid(s *scannerv1alpha1.VEXSource, reason string, err error) {
 	setCondition(s, scannerv1alpha1.ConditionValid, metav1.ConditionFalse, reason, message(err))
 }
 
-// setApplied says what became of the documents of the source that the store has; failure says why those of all sources do not apply, if so.
-func setApplied(s *scannerv1alpha1.VEXSource, all []vexdecisions.Applied, failure error) {
+// setApplied says what became of the documents of the source that the store has.
+func setApplied(s *scannerv1alpha1.VEXSource, all []vexdecisions.Applied) {
 	status := &s.Status
 	status.ObservedGeneration = s.Generation
-	if failure != nil {
-		setCondition(s, scannerv1alpha1.ConditionApplied, metav1.ConditionFalse, string(scannerv1alpha1.TooMany), message(failure))
-		return
-	}
 	n := slices.IndexFunc(all, func(a vexdecisions.Applied) bool { return a.Kind == store.VEXKindSource && a.Name == s.Name })
 	if n < 0 {
 		status.Digest, status.Documents, status.Statements, status.UnmatchedStatements = "", 0, 0, nil

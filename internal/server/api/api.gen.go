@@ -3967,6 +3967,12 @@ type ListDecisionsParams struct {
 	// ExpiringWithin Return decisions whose end is within this number of days, or has passed.
 	ExpiringWithin *int `form:"expiringWithin,omitempty" json:"expiringWithin,omitempty"`
 
+	// Since Return decisions that began at or after this time.
+	Since *time.Time `form:"since,omitempty" json:"since,omitempty"`
+
+	// Until Return decisions that began before this time.
+	Until *time.Time `form:"until,omitempty" json:"until,omitempty"`
+
 	// Sort The latest first, the earliest end first, or by the namespace, kind and name of the object with the latest first.
 	Sort *ListDecisionsParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
 
@@ -5561,6 +5567,32 @@ func (siw *ServerInterfaceWrapper) ListDecisions(w http.ResponseWriter, r *http.
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "expiringWithin"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "expiringWithin", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "since" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "since", r.URL.Query(), &params.Since, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "since"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "since", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "until" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "until", r.URL.Query(), &params.Until, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "until"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "until", Err: err})
 		}
 		return
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-func tooMany() store.DecisionProblem {
-	return store.DecisionProblem{Reason: store.DecisionTooMany, Message: fmt.Sprintf("%d decisions apply at most; delete others first", store.MaxDecisions)}
+func tooMany(bounds matchBounds) store.DecisionProblem {
+	return store.DecisionProblem{Reason: store.DecisionTooMany, Message: fmt.Sprintf("%d decisions apply at most; delete others first", bounds.decisions)}
 }
 
 func tooBroad(findings int, bounds matchBounds) store.DecisionProblem {
@@ -113,7 +113,7 @@ func (p *decisionPlan) leaveOut(tx *gorm.DB, source string, bounds matchBounds) 
 	if err != nil {
 		return err
 	}
-	room := store.MaxDecisions - others - p.kept
+	room := bounds.decisions - others - p.kept
 	p.begin = slices.DeleteFunc(p.begin, func(n *newDecision) bool {
 		if n.over {
 			return false
@@ -121,22 +121,31 @@ func (p *decisionPlan) leaveOut(tx *gorm.DB, source string, bounds matchBounds) 
 		if room--; room >= 0 {
 			return false
 		}
-		p.refuse(n, tooMany())
+		p.refuse(n, tooMany(bounds))
 		return true
 	})
-	if err := p.boundReaches(tx); err != nil {
+	if err := p.boundReaches(tx, bounds); err != nil {
 		return err
 	}
 	if err := matchDecisions(tx, p.begin); err != nil {
 		return err
 	}
+	join, err := p.boundJoined(tx, ending, bounds)
+	if err != nil {
+		return err
+	}
+	// One that is refused takes no room from those behind it.
 	p.begin = slices.DeleteFunc(p.begin, func(n *newDecision) bool {
-		if taken.have(n.row.Namespace, len(n.findings), bounds) {
-			taken.add(n.row.Namespace, len(n.findings))
-			return false
+		if !taken.have(n.row.Namespace, len(n.findings), bounds) {
+			p.refuse(n, tooBroad(len(n.findings), bounds))
+			return true
 		}
-		p.refuse(n, tooBroad(len(n.findings), bounds))
-		return true
+		if problem := join(n); problem != nil {
+			p.refuse(n, *problem)
+			return true
+		}
+		taken.add(n.row.Namespace, len(n.findings))
+		return false
 	})
 	return nil
 }

@@ -16,10 +16,13 @@ func TestTooBroad(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, config Config) {
 		s := openWith(t, config)
-		if s.matchBounds != (matchBounds{store.MaxDecisionMatches, store.MaxAllDecisionMatches, store.MaxNamespaceMatches, store.MaxNamespacedMatches}) {
+		if s.matchBounds != (matchBounds{
+			store.MaxDecisionMatches, store.MaxAllDecisionMatches, store.MaxNamespaceMatches, store.MaxNamespacedMatches, store.MaxJoinedReaches, store.MaxNamespaceJoinedReaches,
+			store.MaxDecisions, store.MaxReachedImages,
+		}) {
 			t.Errorf("the bounds are %+v", s.matchBounds)
 		}
-		s.matchBounds = matchBounds{one: 6, all: 10, namespace: 6, namespaced: 8}
+		s.matchBounds.one, s.matchBounds.all, s.matchBounds.namespace, s.matchBounds.namespaced = 6, 10, 6, 8
 		// Three packages, each with four vulnerabilities.
 		hold(t, s, 3, 4)
 		decide := func(one ...store.Decision) map[string]store.DecisionReason {
@@ -72,7 +75,7 @@ func TestNamespacesShareMatches(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, config Config) {
 		s := openWith(t, config)
-		s.matchBounds = matchBounds{one: 100, all: 12, namespace: 4, namespaced: 8}
+		s.matchBounds.one, s.matchBounds.all, s.matchBounds.namespace, s.matchBounds.namespaced = 100, 12, 4, 8
 		// Three packages, each with four vulnerabilities.
 		hold(t, s, 3, 4)
 		broad := func(namespace, name, pkg string) store.Decision {

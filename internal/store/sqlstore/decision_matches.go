@@ -229,12 +229,7 @@ func (t *txn) joinPlaced(rows []suppressed, placed map[int64]bool) ([]suppressed
 	}
 	numbers, err := t.joinReaches(slices.Collect(maps.Values(lists)))
 	for finding, list := range lists {
-		number := numbers[list]
-		if number == 0 {
-			// There is no room for another reach: the finding counts in the places of the others.
-			number = slices.Min(several[finding])
-		}
-		joined = append(joined, suppressed{finding, number})
+		joined = append(joined, suppressed{finding, numbers[list]})
 	}
 	return joined, err
 }

@@ -36,6 +36,7 @@ type decisionToken struct {
 	Object                store.DecisionObject
 	Vulnerability, Author string
 	ExpiringWithin        *int
+	Since, Until          int64
 	Sort                  store.DecisionSort
 }
 
@@ -119,6 +120,12 @@ func (s *Store) filterDecisions(tx *gorm.DB, in store.Namespaces, query store.De
 		until := s.now() + (time.Duration(*query.ExpiringWithin) * day).Microseconds()
 		chosen = chosen.Where("d.expires_at > 0 AND d.expires_at <= ?", until)
 	}
+	if !query.Since.IsZero() {
+		chosen = chosen.Where("d.since >= ?", micros(query.Since))
+	}
+	if !query.Until.IsZero() {
+		chosen = chosen.Where("d.since < ?", micros(query.Until))
+	}
 	if query.Vulnerability == "" {
 		return chosen, nil
 	}
@@ -144,7 +151,8 @@ func (s *Store) ListDecisions(ctx context.Context, in store.Namespaces, query st
 		return store.DecisionPage{}, fmt.Errorf("%s: unknown sort order %q", what, query.Sort)
 	}
 	token := decisionToken{
-		"decisions", query.State, query.Statuses, query.Source, query.Object, query.Vulnerability, query.Author, query.ExpiringWithin, query.Sort,
+		"decisions", query.State, query.Statuses, query.Source, query.Object, query.Vulnerability, query.Author, query.ExpiringWithin,
+		micros(query.Since), micros(query.Until), query.Sort,
 	}
 	var page store.DecisionPage
 	err := s.read(ctx, what, func(tx *gorm.DB) error {

@@ -17,6 +17,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
+	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
 
 // The values of ended_by.
@@ -29,7 +30,7 @@ const (
 // everywhere is the reach of decisions that apply to all images in all namespaces.
 const everywhere = 0
 
-// maxComment is the most bytes of a comment that are kept.
+// maxComment is the most characters of a comment that are kept, as the schemas of exceptions have it.
 const maxComment = 4096
 
 // decisionRow is a row of decisions as far as it is compared and told.
@@ -116,7 +117,7 @@ func decisionOf(d *store.Decision) (*newDecision, error) {
 			Author: sqldb.Truncate(d.Author, maxIdentifier), ExpiresAt: endOf(d.ExpiresAt),
 		},
 		suppresses: boolean(d.Status.Suppresses() && !d.DryRun), unfixed: boolean(d.Unfixed),
-		justification: sqldb.Truncate(d.Justification, maxIdentifier), comment: sqldb.Truncate(d.Comment, maxComment),
+		justification: sqldb.Truncate(d.Justification, maxIdentifier), comment: truncate.Characters(sqldb.Clean(d.Comment), maxComment),
 		statement: d.Object.Statement, rule: d.Rule,
 	}
 	for _, id := range d.Vulnerabilities {
@@ -144,7 +145,8 @@ func decisionOf(d *store.Decision) (*newDecision, error) {
 		return nil, err
 	}
 	n.spec = string(content)
-	n.row.Digest = contentDigest(n.row.Status, strconv.FormatInt(n.suppresses, 10), strconv.FormatInt(n.unfixed, 10), n.spec, n.justification, n.comment,
+	// The whole comment counts: what is edited behind the end of the part that is kept is another decision, too.
+	n.row.Digest = contentDigest(n.row.Status, strconv.FormatInt(n.suppresses, 10), strconv.FormatInt(n.unfixed, 10), n.spec, n.justification, sqldb.Clean(d.Comment),
 		n.row.Author, strconv.FormatInt(n.row.ExpiresAt, 10))
 	return n, nil
 }
@@ -256,8 +258,9 @@ func (p *decisionPlan) problemsOf() map[store.DecisionObject]store.DecisionProbl
 	return p.problems
 }
 
-// matchBounds are the most findings that one decision, all decisions, those of one namespace, and those of all namespaces match.
-type matchBounds struct{ one, all, namespace, namespaced int }
+// matchBounds are the most findings that one decision, all decisions, those of one namespace, and those of all namespaces match, the most joined reaches,
+// in all and because of the decisions of one namespace, the most decisions, and the most images that they reach.
+type matchBounds struct{ one, all, namespace, namespaced, joined, namespaceJoined, decisions, images int }
 
 // planDecisions compares what is wanted with what applies. The plan is complete after bound.
 func planDecisions(tx *gorm.DB, source string, decisions []store.Decision, now int64) (*decisionPlan, error) {

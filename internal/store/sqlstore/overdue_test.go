@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
@@ -57,4 +58,68 @@ func TestOverdueWhereAnImageRunsNoMore(t *testing.T) {
 			t.Errorf("events (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// TestOverdueAfterAnEdit: an edit of a policy swallows no event of a date that passed while a decision suppressed the finding. A policy with the name of one
+// that was deleted begins anew, and reports nothing that had passed before.
+func TestOverdueAfterAnEdit(t *testing.T) {
+	t.Parallel()
+	for name, between := range map[string][]int{"edited": {60, 90}, "deleted and created": {0, 30}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachDatabase(t, func(t *testing.T, config Config) {
+				clk := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+				config.Clock = clk
+				s := openWith(t, config)
+				hold(t, s, 1, 1)
+				key := model.ImageKey{ImageID: "image", Platform: model.Platform{OS: "linux", Architecture: "amd64"}}
+				err := s.RecordUses(t.Context(), "scope", []store.Use{{Image: key, Workload: store.Workload{Namespace: "n", Kind: "Deployment", Name: "web"}, Container: "c"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				sync := func(low int) { // 0 is no policy.
+					t.Helper()
+					var all []store.Policy
+					if low > 0 {
+						all = append(all, store.Policy{Name: "p", From: model.DueFromFirstSeen, DueIn: model.DueIn{Critical: new(1), High: new(1), Medium: new(1), Low: &low}})
+					}
+					if problems, err := s.SyncPolicies(t.Context(), all); err != nil || len(problems) > 0 {
+						t.Fatal(problems, err)
+					}
+				}
+				decide := func(vulnerabilities ...string) {
+					t.Helper()
+					d := store.Decision{Object: store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: "d"}, Vulnerabilities: vulnerabilities, Status: model.DecisionAcceptedRisk}
+					if problems, err := s.SyncDecisions(t.Context(), "test", []store.Decision{d}[:len(vulnerabilities)]); err != nil || len(problems) > 0 {
+						t.Fatal(problems, err)
+					}
+				}
+				told := func(what string, want ...string) {
+					t.Helper()
+					if _, err := s.RecordOverdue(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					got := texts(t, s, "SELECT kind FROM events WHERE kind LIKE '%.overdue' ORDER BY kind")
+					if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+						t.Errorf("%s (-want +got):\n%s", what, diff)
+					}
+				}
+				sync(30)
+				decide("CVE-0")
+				clk.Step(48 * time.Hour)
+				told("suppressed when the date passed")
+				for _, low := range between {
+					clk.Step(time.Hour)
+					sync(low)
+				}
+				told("changed")
+				decide()
+				if name == "edited" {
+					told("suppressed no more", "finding.overdue", "namespace.overdue")
+				} else {
+					told("suppressed no more")
+				}
+			})
+		})
+	}
 }

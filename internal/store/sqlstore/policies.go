@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,10 +22,10 @@ import (
 type policyRow struct {
 	ID                          int64
 	Name, Digest, Spec, Failure string
-	Applies, Placed             int64
+	Applies, Placed, Since      int64
 }
 
-const policyColumns = "pl.id, pl.name, pl.digest, pl.spec, pl.failure, pl.applies, pl.placed"
+const policyColumns = "pl.id, pl.name, pl.digest, pl.spec, pl.failure, pl.applies, pl.placed, pl.since"
 
 // policySpec is what a policy says.
 type policySpec struct {
@@ -248,6 +249,10 @@ func planPolicies(tx *gorm.DB, policies []store.Policy) (*policyPlan, error) {
 			}
 			continue
 		}
+		if before != nil && before.Applies == 1 {
+			// An edit continues the policy: a date that has passed and that no event told of, because a decision suppresses the finding, stays one to tell of.
+			one.row.Since = before.Since
+		}
 		plan.begin = append(plan.begin, one)
 	}
 	for i := range rows {
@@ -297,7 +302,7 @@ func (t *txn) applyPolicies(plan *policyPlan, bound int) error {
 // beginPolicy writes a policy and what follows from it.
 func (t *txn) beginPolicy(p *compiledPolicy, bound int) error {
 	err := t.Insert("policies", []string{"name", "digest", "spec", "applies", "placed", "failure", "since"},
-		[]any{p.row.Name, p.row.Digest, p.row.Spec, 1, p.row.Placed, "", t.now}, "")
+		[]any{p.row.Name, p.row.Digest, p.row.Spec, 1, p.row.Placed, "", cmp.Or(p.row.Since, t.now)}, "")
 	if err != nil {
 		return err
 	}

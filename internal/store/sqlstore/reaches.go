@@ -197,13 +197,13 @@ func knownReaches(tx *gorm.DB, digests []string) (map[string]int64, error) {
 }
 
 // boundReaches leaves out the decisions whose reach there is no room for.
-func (p *decisionPlan) boundReaches(tx *gorm.DB) error {
+func (p *decisionPlan) boundReaches(tx *gorm.DB, bounds matchBounds) error {
 	added, err := matchReaches(tx, p.begin)
 	if err != nil || len(added) == 0 {
 		return err
 	}
 	var reached int
-	// Reaches that join others have their own bound: they take no room from decisions that begin.
+	// Reaches that join others have their own bound, see boundJoined: they take no room from decisions that begin.
 	const single = " x WHERE NOT EXISTS (SELECT 1 FROM placed_reaches q WHERE q.reach = x.reach AND q.members <> ''))"
 	err = tx.Raw("SELECT (SELECT COUNT(*) FROM reached" + single + " + (SELECT COUNT(*) FROM reached_namespaces" + single +
 		" + (SELECT COUNT(*) FROM reached_workloads" + single).Scan(&reached).Error
@@ -223,7 +223,7 @@ func (p *decisionPlan) boundReaches(tx *gorm.DB) error {
 		}
 		if !counted[digest] {
 			counted[digest] = true
-			if refused[digest] = reached+images > store.MaxReachedImages; !refused[digest] {
+			if refused[digest] = reached+images > bounds.images; !refused[digest] {
 				reached += images
 			}
 		}
@@ -231,11 +231,11 @@ func (p *decisionPlan) boundReaches(tx *gorm.DB) error {
 		case refused[digest] && n.reach.placed:
 			p.refuse(n, store.DecisionProblem{Reason: store.DecisionTooBroad, Message: fmt.Sprintf(
 				"%d images run where it applies, each counted in each namespace and workload; the maximum for all decisions is %d; select fewer places",
-				images, store.MaxReachedImages)})
+				images, bounds.images)})
 		case refused[digest]:
 			p.refuse(n, store.DecisionProblem{Reason: store.DecisionTooBroad, Message: fmt.Sprintf(
 				"its image patterns match %d images; the maximum for all decisions with image patterns is %d; use patterns that match fewer images, or the same ones",
-				images, store.MaxReachedImages)})
+				images, bounds.images)})
 		}
 		return refused[digest]
 	})
@@ -349,11 +349,7 @@ func placedReaches(tx *gorm.DB) (map[int64]bool, error) {
 	return placed, err
 }
 
-// maxJoinedReaches is the most reaches that join others.
-const maxJoinedReaches = 2000
-
-// joinReaches makes one reach of each of these lists of reaches with places, in order and separated by commas, and returns their numbers, 0 for those
-// beyond maxJoinedReaches.
+// joinReaches makes one reach of each of these lists of reaches with places, in order and separated by commas, and returns their numbers.
 func (t *txn) joinReaches(lists []string) (map[string]int64, error) {
 	slices.Sort(lists)
 	specs, digests := map[string]string{}, map[string]string{}
@@ -377,12 +373,6 @@ func (t *txn) joinReaches(lists []string) (map[string]int64, error) {
 		}
 	}
 	if len(missing) > 0 {
-		var present int
-		if err := t.Raw("SELECT COUNT(*) FROM placed_reaches WHERE members <> ''").Scan(&present).Error; err != nil {
-			return nil, err
-		}
-		room := max(0, min(len(missing), maxJoinedReaches-present))
-		missing, values = missing[:room], values[:2*room]
 		if err := t.Insert("reaches", []string{"digest", "spec"}, values, ""); err != nil {
 			return nil, err
 		}

@@ -83,7 +83,11 @@ var _ store.Store = (*Store)(nil)
 func Open(ctx context.Context, config Config) (*Store, error) {
 	s := &Store{
 		clock: config.Clock, cluster: sqldb.Truncate(config.Cluster, maxIdentifier), changed: make(chan struct{}),
-		rules: config.Rules, policyRows: store.MaxPolicyRows, fewImages: fewImages, manyPackages: manyPackages, fewChosen: fewChosen, matchBounds: matchBounds{store.MaxDecisionMatches, store.MaxAllDecisionMatches, store.MaxNamespaceMatches, store.MaxNamespacedMatches},
+		rules: config.Rules, policyRows: store.MaxPolicyRows, fewImages: fewImages, manyPackages: manyPackages, fewChosen: fewChosen,
+		matchBounds: matchBounds{
+			one: store.MaxDecisionMatches, all: store.MaxAllDecisionMatches, namespace: store.MaxNamespaceMatches, namespaced: store.MaxNamespacedMatches,
+			joined: store.MaxJoinedReaches, namespaceJoined: store.MaxNamespaceJoinedReaches, decisions: store.MaxDecisions, images: store.MaxReachedImages,
+		},
 	}
 	if s.clock == nil {
 		s.clock = clock.RealClock{}

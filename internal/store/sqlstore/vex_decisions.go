@@ -64,7 +64,7 @@ func (s *Store) SyncVEX(ctx context.Context, revision string, decisions []store.
 	}
 	settled := false
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
-		plan, err := planVEX(tx, revision, wanted, s.now())
+		plan, err := planVEX(tx, revision, wanted, s.now(), s.matchBounds)
 		settled = err == nil && plan.empty()
 		return err
 	})
@@ -72,11 +72,11 @@ func (s *Store) SyncVEX(ctx context.Context, revision string, decisions []store.
 		return err
 	}
 	return s.write(ctx, what, func(tx *txn) error {
-		plan, err := planVEX(tx.DB, revision, wanted, tx.now)
+		plan, err := planVEX(tx.DB, revision, wanted, tx.now, s.matchBounds)
 		if err != nil {
 			return err
 		}
-		return tx.carryOutVEX(s.rules, plan, s.matchBounds.all)
+		return tx.carryOutVEX(s.rules, plan, s.matchBounds)
 	})
 }
 
@@ -90,7 +90,7 @@ func (s *Store) checkEnding(text string) error {
 }
 
 // planVEX compares what is wanted with what applies. What is over does not begin, and ends with ExpireDecisions if it applies.
-func planVEX(tx *gorm.DB, revision string, wanted []*newDecision, now int64) (*vexPlan, error) {
+func planVEX(tx *gorm.DB, revision string, wanted []*newDecision, now int64, bounds matchBounds) (*vexPlan, error) {
 	if _, now, err := listVEX(tx); err != nil || now != revision {
 		return nil, cmp.Or(err, store.ErrVEXChanged)
 	}
@@ -98,9 +98,6 @@ func planVEX(tx *gorm.DB, revision string, wanted []*newDecision, now int64) (*v
 	err := tx.Raw("SELECT COUNT(*) FROM decisions WHERE until_time = ? AND source <> ?", int64(stillOpen), store.DecisionSourceVEX).Scan(&others).Error
 	if err != nil {
 		return nil, err
-	}
-	if others+len(wanted) > store.MaxDecisions {
-		return nil, fmt.Errorf("%d statements of VEX documents and %d other decisions; the maximum is %d: delete some: %w", len(wanted), others, store.MaxDecisions, store.ErrVEXTooMany)
 	}
 	var rows []struct {
 		Decision              decisionRow `gorm:"embedded"`
@@ -148,6 +145,13 @@ func planVEX(tx *gorm.DB, revision string, wanted []*newDecision, now int64) (*v
 			plan.revised = append(plan.revised, n)
 		}
 	}
+	applying := 0
+	for _, statements := range plan.after {
+		applying += statements
+	}
+	if others+applying > bounds.decisions && applying > len(rows) {
+		return nil, &store.VEXRoomError{Bound: fmt.Sprintf("there would be %d statements of VEX documents besides %d exceptions", applying, others), Limit: bounds.decisions}
+	}
 	for _, before := range applies {
 		plan.deleted = append(plan.deleted, *before.row)
 	}
@@ -155,8 +159,8 @@ func planVEX(tx *gorm.DB, revision string, wanted []*newDecision, now int64) (*v
 	return plan, nil
 }
 
-// carryOutVEX ends, begins and revises statements, and tells of it. bound is the most findings that all decisions match.
-func (t *txn) carryOutVEX(rules decision.Rules, plan *vexPlan, bound int) error {
+// carryOutVEX ends, begins and revises statements, and tells of it.
+func (t *txn) carryOutVEX(rules decision.Rules, plan *vexPlan, bounds matchBounds) error {
 	before, err := t.countMatches()
 	if err != nil {
 		return err
@@ -192,7 +196,7 @@ func (t *txn) carryOutVEX(rules decision.Rules, plan *vexPlan, bound int) error 
 		}
 		touched = append(touched, findings...)
 	}
-	if err := t.beginVEX(plan.begin); err != nil {
+	if err := t.beginVEX(plan.begin, bounds); err != nil {
 		return err
 	}
 	if err := t.saveRules(plan); err != nil {
@@ -205,9 +209,8 @@ func (t *txn) carryOutVEX(rules decision.Rules, plan *vexPlan, bound int) error 
 	// New findings add matches without a look at the bound. What makes them fewer is never refused.
 	if matches, err := t.countMatches(); err != nil {
 		return err
-	} else if matches > bound && matches > before {
-		return fmt.Errorf("all decisions together match %d findings, the maximum is %d: delete some VEX documents or exceptions: %w",
-			matches, bound, store.ErrVEXTooMany)
+	} else if matches > bounds.all && matches > before {
+		return &store.VEXRoomError{Bound: fmt.Sprintf("all decisions together would match %d findings", matches), Limit: bounds.all}
 	}
 	if err := t.redecide(append(touched, changed...)); err != nil {
 		return err
@@ -216,14 +219,13 @@ func (t *txn) carryOutVEX(rules decision.Rules, plan *vexPlan, bound int) error 
 }
 
 // beginVEX writes new statements, and the images that they are about.
-func (t *txn) beginVEX(begin []*newDecision) error {
+func (t *txn) beginVEX(begin []*newDecision, bounds matchBounds) error {
 	plan := &decisionPlan{begin: begin, problems: map[store.DecisionObject]store.DecisionProblem{}}
-	if err := plan.boundReaches(t.DB); err != nil {
+	if err := plan.boundReaches(t.DB, bounds); err != nil {
 		return err
 	}
 	if len(plan.problems) > 0 {
-		return fmt.Errorf("the images that all decisions name would be more than the maximum of %d: delete some VEX documents or exceptions: %w",
-			store.MaxReachedImages, store.ErrVEXTooMany)
+		return &store.VEXRoomError{Bound: "all decisions together would name too many images", Limit: bounds.images}
 	}
 	if err := t.keepReaches(plan); err != nil {
 		return err

@@ -484,7 +484,7 @@ func TestSyncVEXMatches(t *testing.T) {
 	// The findings of the last one came later, and were not refused.
 	s.matchBounds.all = 5
 	must(s.SyncVEX(t.Context(), revision, all[:2]))
-	if err := s.SyncVEX(t.Context(), revision, all[:3]); !errors.Is(err, store.ErrVEXTooMany) || !strings.Contains(err.Error(), "match 9 findings, the maximum is 5") {
+	if err := s.SyncVEX(t.Context(), revision, all[:3]); !errors.Is(err, store.ErrVEXTooMany) || !strings.Contains(err.Error(), "would match 9 findings; the maximum is 5") {
 		t.Errorf("more matches: %v", err)
 	}
 	if got := texts(t, s, decisionRows); len(got) != 6 {

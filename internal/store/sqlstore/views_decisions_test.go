@@ -29,12 +29,14 @@ var auditResults = [][]string{
 	{"ClusterVulnerabilityException||accepted|joe|it does not help|2026-03-03T12:00:00Z"},
 	{
 		"registry.example/old@sha256:3|log4j-core|CVE-2021-1|AcceptedRisk|accepted|joe|it does not help|2026-03-03T12:00:00Z|NULL",
+		"registry.example/old@sha256:3|log4j-core|CVE-2021-1|NotAffected|vendor|Vendor|not called|2026-03-04T12:00:00Z|NULL",
 		"registry.example/shop@sha256:1|log4j-core|CVE-2021-1|AcceptedRisk|accepted|joe|it does not help|2026-03-03T12:00:00Z|NULL",
+		"registry.example/shop@sha256:1|log4j-core|CVE-2021-1|NotAffected|vendor|Vendor|not called|2026-03-04T12:00:00Z|NULL",
 	},
-	{"legacy|CronJob|report|log4j-core|CVE-2021-1|accepted"},
+	{"legacy|CronJob|report|log4j-core|CVE-2021-1|accepted", "legacy|CronJob|report|log4j-core|CVE-2021-1|vendor"},
 }
 
-// decideViews changes, removes and ends decisions after fillViews.
+// decideViews changes, removes and ends decisions after fillViews, and adds statements of a VEXSource.
 func decideViews(t *testing.T, s *Store, clk *clocktesting.FakeClock) {
 	t.Helper()
 	sync := func(decisions ...store.Decision) {
@@ -60,6 +62,21 @@ func decideViews(t *testing.T, s *Store, clk *clocktesting.FakeClock) {
 	if _, err := s.ExpireDecisions(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	_, revision, err := s.VEX(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Only the first of these statements is about a finding.
+	statements := []store.Decision{
+		statement("vendor", "1", "CVE-2021-1", "1 log4j-core", model.DecisionNotAffected), statement("vendor", "2", "CVE-2000-3", "1 log4j-core", model.DecisionFixed),
+		statement("vendor", "3", "CVE-2021-1", "1 xz", model.DecisionNotAffected),
+	}
+	for i, comment := range []string{"not called", "fixed", "xz is not there"} {
+		statements[i].Comment = comment
+	}
+	if err := s.SyncVEX(t.Context(), revision, statements); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestQueriesOfAuditors runs the examples of the page for auditors.
@@ -70,7 +87,7 @@ func TestQueriesOfAuditors(t *testing.T) {
 	}
 	eachDatabase(t, func(t *testing.T, config Config) {
 		clk := clocktesting.NewFakeClock(time.Date(2026, 2, 27, 12, 0, 0, 0, time.UTC))
-		config.Clock, config.Cluster = clk, "test"
+		config.Clock, config.Cluster, config.Rules = clk, "test", ranked{}
 		s := openWith(t, config)
 		if err := fillViews(t, s, clk); err != nil {
 			t.Fatal(err)

@@ -77,7 +77,7 @@ var decisionRecordTests = map[string]func(*testing.T, *fixture){
 	"Decisions are listed": func(t *testing.T, f *fixture) {
 		f.decisionHistory(t)
 		all := store.AllNamespaces()
-		five := 5
+		five, start := 5, oldBuild.Built
 		for name, c := range map[string]struct {
 			query store.DecisionQuery
 			want  []string
@@ -109,7 +109,12 @@ var decisionRecordTests = map[string]func(*testing.T, *fixture){
 			"no ID":                 {store.DecisionQuery{Vulnerability: "\x00"}, nil},
 			"hostile name":          {store.DecisionQuery{Object: store.DecisionObject{Name: "\xff"}}, nil},
 			"expiring":              {store.DecisionQuery{State: store.DecisionStanding, ExpiringWithin: &five}, []string{"soon NotAffected"}},
-			"expiring today":        {store.DecisionQuery{State: store.DecisionStanding, ExpiringWithin: new(int)}, nil},
+			"that began in an hour": {store.DecisionQuery{Since: start.Add(time.Hour), Until: start.Add(2 * time.Hour), Sort: store.SortDecisionName}, []string{
+				"accepted FalsePositive", "soon NotAffected",
+			}},
+			"that began before": {store.DecisionQuery{Until: start.Add(time.Hour), Sort: store.SortDecisionName}, []string{"accepted UnderInvestigation", "gone Fixed", "over AcceptedRisk"}},
+			"that began after":  {store.DecisionQuery{Since: start.Add(2*time.Hour + time.Second)}, nil},
+			"expiring today":    {store.DecisionQuery{State: store.DecisionStanding, ExpiringWithin: new(int)}, nil},
 		} {
 			if diff := cmp.Diff(c.want, f.records(t, all, c.query)); diff != "" {
 				t.Errorf("%s: %s", name, diff)
@@ -122,6 +127,31 @@ var decisionRecordTests = map[string]func(*testing.T, *fixture){
 		if _, err := f.ListDecisions(t.Context(), all, store.DecisionQuery{Sort: "x"}); err == nil {
 			t.Error("an order that is none is listed")
 		}
+	},
+	"Comments have characters of all languages, and each edit is a decision": func(t *testing.T, f *fixture) {
+		d := exception("d", model.DecisionFixed, []string{"CVE-1"}, nil)
+		all := func(want ...string) {
+			t.Helper()
+			f.decide(t, d)
+			page, err := f.ListDecisions(t.Context(), store.AllNamespaces(), store.DecisionQuery{Sort: store.SortDecisionSince})
+			must(t, err)
+			got := make([]string, len(page.Decisions))
+			for i, one := range page.Decisions {
+				got[i] = one.Comment
+			}
+			if !slices.Equal(want, got) {
+				t.Errorf("%d comments of %d bytes and others, want %d", len(got), len(got[0]), len(want))
+			}
+		}
+		const most = 4096 // As the schema of exceptions says.
+		long := strings.Repeat("漢😀", most/2)
+		d.Comment = long
+		all(long)
+		d.Comment = long + "one"
+		all(long, long)
+		all(long, long)
+		d.Comment = long + "two"
+		all(long, long, long)
 	},
 	"Decisions tell who deleted their object": func(t *testing.T, f *fixture) {
 		start := oldBuild.Built

@@ -129,14 +129,14 @@ var policyPlaceTests = func() map[string]func(*testing.T, *fixture) {
 				f.tell(t)
 			}
 			expectTexts(t, "once", f.overdueEvents(t, last), "registry.example/i critical=2 high=0 at=24 by p")
-			// With other selectors it is another policy, and begins now.
+			// An edit continues the policy, also with other selectors.
 			other := selecting(dueAfter("p", "", 1, 3), []string{"dev"})
 			other.Places.Selector = "other"
 			last = f.last(t)
 			f.at(100)
-			f.dueIn(t, "another", other)
+			f.dueIn(t, "edited", other)
 			f.tell(t)
-			expectTexts(t, "another", f.overdueEvents(t, last))
+			expectTexts(t, "edited", f.overdueEvents(t, last), "registry.example/i critical=0 high=1 at=72 by p")
 		},
 	}
 	for seed := range uint64(2) {

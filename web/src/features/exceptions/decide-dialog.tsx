@@ -15,7 +15,7 @@ import { visible } from "@/lib/text";
 import { kindOf, manifestOf, missing, missingMatch, missingPlace, specOf, type Draft } from "./draft";
 import { EndFields, ObjectFields, ReachFields, StatusFields } from "./fields";
 import { PlaceFields, VulnerabilitiesField } from "./place-fields";
-import { Preview, usePreview } from "./preview";
+import { Preview, problems, usePreview } from "./preview";
 
 export interface DialogProps {
   title: string;
@@ -85,6 +85,7 @@ export function DecideDialog({ title, initial, existing, open, onOpenChange, onS
     open && Object.keys({ ...missingPlace(draft), ...missingMatch(draft) }).length === 0,
   );
   const save = preview.preview?.save;
+  const problem = preview.preview?.problems[0];
   // What is missing is said beside its field, once the user wants to save.
   const shown =
     complete || !preview.preview
@@ -112,7 +113,12 @@ export function DecideDialog({ title, initial, existing, open, onOpenChange, onS
           existing.namespace ? { namespace: existing.namespace } : undefined,
         );
       else await createException({ kind, name: draft.name, spec, ...inNamespace });
-      notify.done("Exception saved", "Lists and counts follow within seconds.");
+      if (problem)
+        notify.done(
+          "Exception saved, but it does not apply",
+          `${problems[problem.reason]}. ${visible(problem.message)}`,
+        );
+      else notify.done("Exception saved", "Lists and counts follow within seconds.");
       void client.invalidateQueries();
       onSaved?.();
       onOpenChange(false);
@@ -134,7 +140,12 @@ export function DecideDialog({ title, initial, existing, open, onOpenChange, onS
           {save?.allowed && (
             <Button
               variant="primary"
-              disabled={busy || (existing !== undefined && existing.managedBy.length > 0 && !override)}
+              // Until the preview is of this draft, it says nothing about what is saved. A draft that lacks something has none.
+              disabled={
+                busy ||
+                (complete && preview.busy) ||
+                (existing !== undefined && existing.managedBy.length > 0 && !override)
+              }
               onClick={() => void submit()}
             >
               {busy ? "Saving…" : "Save"}

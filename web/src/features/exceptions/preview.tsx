@@ -134,7 +134,8 @@ export function Preview({ preview, error, busy }: ReturnType<typeof usePreview>)
   );
 }
 
-const problems: Record<ExceptionPreview["problems"][number]["reason"], string> = {
+/** What keeps an exception from being applied. */
+export const problems: Record<ExceptionPreview["problems"][number]["reason"], string> = {
   Expired: "The exception would have expired already",
   Invalid: "The exception is invalid",
   TooBroad: "The exception matches too many findings",

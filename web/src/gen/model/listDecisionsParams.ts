@@ -57,6 +57,14 @@ export type ListDecisionsParams = {
    */
   expiringWithin?: number;
   /**
+   * Return decisions that began at or after this time.
+   */
+  since?: string;
+  /**
+   * Return decisions that began before this time.
+   */
+  until?: string;
+  /**
    * The latest first, the earliest end first, or by the namespace, kind and name of the object with the latest first.
    */
   sort?: ListDecisionsSort;

@@ -1,0 +1,276 @@
+package sqlstore
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// A finding that several decisions with places suppress has one reach that joins theirs, and each joined reach has rows for the images that run in its places.
+// So the number of different joined reaches is bounded, in all and for those that are there because of the decisions of one namespace. The bounds are
+// checked when a decision begins to apply, as those of what decisions match, and only refuse this decision: what ends, and what is found later, is always
+// joined, so that a decision of one namespace never changes what counts in another one.
+
+// placeSet is a set of reaches with places that suppress a finding. It is a joined reach if it has more than one.
+type placeSet struct {
+	members []int64
+	// before and now count the findings that have this set: before anything changes, and with what is planned.
+	before, now int
+}
+
+func (s *placeSet) joined() bool { return len(s.members) > 1 }
+
+// placeSets are the sets of reaches with places that suppress findings.
+type placeSets struct {
+	sets map[string]*placeSet
+	// of has the set of each finding that the plan is about, and namespaces the namespace of each reach, "" for those of objects of the cluster.
+	of         map[int64]*placeSet
+	namespaces map[int64]string
+	// before and now count the joined reaches.
+	before, now int
+	// overdrawn counts those that namespaces had before beyond their share, because findings came that their decisions match: they take no room from others. It
+	// is below 0 until it is counted.
+	overdrawn int
+}
+
+// get returns the set of some reaches, which are in order.
+func (p *placeSets) get(members []int64) *placeSet {
+	_, key := setOf(slices.Clone(members))
+	s := p.sets[string(key)]
+	if s == nil {
+		s = &placeSet{members: members}
+		p.sets[string(key)] = s
+	}
+	return s
+}
+
+// move gives a finding another set.
+func (p *placeSets) move(finding int64, to *placeSet) {
+	from := p.of[finding]
+	if from == to {
+		return
+	}
+	if from.now--; from.joined() && from.now == 0 {
+		p.now--
+	}
+	if to.now++; to.joined() && to.now == 1 {
+		p.now++
+	}
+	p.of[finding] = to
+}
+
+// readPlaceSets reads the sets of all findings, and moves these findings to those that are left without the decisions that end.
+func readPlaceSets(tx *gorm.DB, findings, ending []int64) (*placeSets, error) {
+	p := &placeSets{sets: map[string]*placeSet{}, of: map[int64]*placeSet{}, namespaces: map[int64]string{}, overdrawn: -1}
+	joined, err := readJoinedReaches(tx)
+	if err != nil {
+		return nil, err
+	}
+	used := tx.Table("placed_reaches AS q").Joins("CROSS JOIN finding_suppressions fs").Where("q.members <> '' AND fs.reach = q.reach").
+		Select("fs.reach, COUNT(*)").Group("fs.reach")
+	err = eachRow(used, func(scan func(...any) error) error {
+		var reach int64
+		var count int
+		err := scan(&reach, &count)
+		s := p.get(joined[reach])
+		s.before, s.now = count, count
+		p.before++
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.now = p.before
+	placed := tx.Table("placed_reaches AS q").Joins("CROSS JOIN decisions d").Where("d.reach = q.reach AND d.until_time = ?", int64(stillOpen)).Distinct("q.reach, d.namespace")
+	err = eachRow(placed, func(scan func(...any) error) error {
+		var reach int64
+		var namespace string
+		err := scan(&reach, &namespace)
+		p.namespaces[reach] = namespace
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	ends := make(map[int64]bool, len(ending))
+	for _, id := range ending {
+		ends[id] = true
+	}
+	return p, inParts(findings, func(part []int64) error {
+		present, left := map[int64][]int64{}, map[int64][]int64{}
+		suppressing := tx.Table("decision_findings AS m").Joins("CROSS JOIN decisions d").
+			Where("m.finding_id IN ? AND d.id = m.decision_pk AND d.suppresses = 1 AND d.until_time = ?", part, int64(stillOpen)).Select("m.finding_id, d.id, d.reach")
+		err := eachRow(suppressing, func(scan func(...any) error) error {
+			var finding, id, reach int64
+			if err := scan(&finding, &id, &reach); err != nil {
+				return err
+			}
+			if _, placed := p.namespaces[reach]; !placed {
+				return nil
+			}
+			present[finding] = append(present[finding], reach)
+			if !ends[id] {
+				left[finding] = append(left[finding], reach)
+			}
+			return nil
+		})
+		for _, finding := range part {
+			p.of[finding] = p.get(inOrder(present[finding]))
+			p.move(finding, p.get(inOrder(left[finding])))
+		}
+		return err
+	})
+}
+
+// inOrder sorts reaches, and has each once.
+func inOrder(reaches []int64) []int64 {
+	slices.Sort(reaches)
+	return slices.Compact(reaches)
+}
+
+// add adds a reach to the sets of findings.
+func (p *placeSets) add(findings []int64, reach int64) {
+	with := map[*placeSet]*placeSet{}
+	for _, finding := range findings {
+		set := p.of[finding]
+		to := with[set]
+		if to == nil {
+			to = p.get(inOrder(append(slices.Clone(set.members), reach)))
+			with[set] = to
+		}
+		p.move(finding, to)
+	}
+}
+
+// share counts the joined reaches that would not be there without the decisions of a namespace, those before anything changes or those with what is
+// planned. What the decisions of others join anyway counts for none of them.
+func (p *placeSets) share(namespace string, count func(*placeSet) int) int {
+	total := 0
+	others := map[string]bool{}
+	for key, set := range p.sets {
+		if !set.joined() || count(set) <= 0 {
+			continue
+		}
+		total++
+		if !slices.ContainsFunc(set.members, func(reach int64) bool { return p.namespaces[reach] == namespace }) {
+			others[key] = true
+			continue
+		}
+		rest := slices.DeleteFunc(slices.Clone(set.members), func(reach int64) bool { return p.namespaces[reach] == namespace })
+		if len(rest) > 1 {
+			_, left := setOf(rest)
+			others[string(left)] = true
+		}
+	}
+	return total - len(others)
+}
+
+// overdraft counts the joined reaches that namespaces had before beyond their share.
+func (p *placeSets) overdraft(bounds matchBounds) int {
+	if p.overdrawn >= 0 {
+		return p.overdrawn
+	}
+	p.overdrawn = 0
+	counted := map[string]bool{"": true}
+	for _, namespace := range p.namespaces {
+		if !counted[namespace] {
+			counted[namespace] = true
+			p.overdrawn += max(0, p.share(namespace, func(s *placeSet) int { return s.before })-bounds.namespaceJoined)
+		}
+	}
+	return p.overdrawn
+}
+
+// boundJoined returns a function that joins a new decision with places to those that stay, or says why there is no room for its joined reaches. What makes
+// them fewer is never refused.
+func (p *decisionPlan) boundJoined(tx *gorm.DB, ending []int64, bounds matchBounds) (func(*newDecision) *store.DecisionProblem, error) {
+	joins := func(n *newDecision) bool {
+		return !n.over && n.suppresses != 0 && n.reach != nil && n.reach.placed && len(n.findings) > 0
+	}
+	var digests []string
+	var touched []int64
+	for _, n := range p.begin {
+		if joins(n) {
+			digests = append(digests, n.reach.digest)
+			touched = append(touched, n.findings...)
+		}
+	}
+	if len(digests) == 0 {
+		return func(*newDecision) *store.DecisionProblem { return nil }, nil
+	}
+	err := inParts(ending, func(part []int64) error {
+		var findings []int64
+		err := tx.Raw(`SELECT DISTINCT m.finding_id FROM decision_findings m CROSS JOIN decisions d CROSS JOIN placed_reaches q
+			WHERE m.decision_pk IN ? AND d.id = m.decision_pk AND d.suppresses = 1 AND q.reach = d.reach`, part).Scan(&findings).Error
+		touched = append(touched, findings...)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	sets, err := readPlaceSets(tx, inOrder(touched), ending)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(digests)
+	numbers, err := knownReaches(tx, slices.Compact(digests))
+	if err != nil {
+		return nil, err
+	}
+	added := int64(0) // Reaches that do not exist yet have numbers below 0.
+	return func(n *newDecision) *store.DecisionProblem {
+		if !joins(n) {
+			return nil
+		}
+		reach := numbers[n.reach.digest]
+		if reach == 0 {
+			added--
+			reach = added
+			numbers[n.reach.digest] = reach
+		}
+		sets.namespaces[reach] = n.row.Namespace
+		previous := make([]*placeSet, len(n.findings))
+		for i, finding := range n.findings {
+			previous[i] = sets.of[finding]
+		}
+		present := sets.now
+		sets.add(n.findings, reach)
+		problem := sets.problem(n.row.Namespace, present, bounds)
+		if problem == nil {
+			return nil
+		}
+		for i, finding := range n.findings {
+			sets.move(finding, previous[i])
+		}
+		maps.DeleteFunc(sets.sets, func(_ string, s *placeSet) bool { return s.joined() && s.before == 0 && s.now == 0 })
+		return problem
+	}, nil
+}
+
+// problem says why a decision of a namespace cannot apply with which these are the sets, nil if it can. present is how many joined reaches there are
+// without it.
+func (p *placeSets) problem(namespace string, present int, bounds matchBounds) *store.DecisionProblem {
+	if p.now <= present {
+		return nil
+	}
+	const advice = "use the same namespaces, workloads and images in several exceptions, or name fewer vulnerabilities and packages that other exceptions name, too"
+	if p.now > bounds.joined && p.now > p.before && p.now-p.overdraft(bounds) > bounds.joined {
+		return &store.DecisionProblem{Reason: store.DecisionTooBroad, Message: fmt.Sprintf(
+			"findings that several exceptions about some places suppress would have more than %d different combinations of such exceptions, which is the maximum for all; %s",
+			bounds.joined, advice)}
+	}
+	if namespace == "" {
+		return nil
+	}
+	share := p.share(namespace, func(s *placeSet) int { return s.now })
+	if share > bounds.namespaceJoined && share > p.share(namespace, func(s *placeSet) int { return s.before }) {
+		return &store.DecisionProblem{Reason: store.DecisionTooBroad, Message: fmt.Sprintf(
+			"with it, the exceptions of the namespace %s would be the reason for %d of the different combinations of exceptions about some places that suppress the same finding; "+
+				"the maximum is %d for those of one namespace and %d for all; %s", namespace, share, bounds.namespaceJoined, bounds.joined, advice)}
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+package sqlstore
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// joining is a store with one image that runs in some namespaces, two workloads in each.
+type joining struct {
+	*Store
+	key model.ImageKey
+}
+
+func openJoining(t *testing.T, config Config, namespaces ...string) *joining {
+	t.Helper()
+	s := &joining{openWith(t, config), model.ImageKey{ImageID: "image", Platform: model.Platform{OS: "linux", Architecture: "amd64"}}}
+	hold(t, s.Store, 1, 4)
+	var uses []store.Use
+	for _, namespace := range namespaces {
+		for _, name := range []string{"web", "db"} {
+			uses = append(uses, store.Use{Image: s.key, Workload: store.Workload{Namespace: namespace, Kind: "Deployment", Name: name}, Container: "c"})
+		}
+	}
+	if err := s.RecordUses(t.Context(), "scope", uses); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// inPlace is an exception of a namespace about all of it, or about one workload.
+func inPlace(namespace, name, workload string, vulnerabilities ...int) store.Decision {
+	d := store.Decision{
+		Object: store.DecisionObject{Kind: "VulnerabilityException", Namespace: namespace, Name: name}, Status: model.DecisionFixed,
+		Places: &store.DecisionPlaces{Selector: namespace, Namespaces: []string{namespace}},
+	}
+	if workload != "" {
+		d.Places = &store.DecisionPlaces{Selector: namespace + " " + workload, Workloads: []store.Workload{{Namespace: namespace, Kind: "Deployment", Name: workload}}}
+	}
+	for _, n := range vulnerabilities {
+		d.Vulnerabilities = append(d.Vulnerabilities, fmt.Sprint("CVE-", n))
+	}
+	return d
+}
+
+// decide applies decisions, and returns those that are refused with the messages.
+func (j *joining) decide(t *testing.T, decisions ...store.Decision) map[string]string {
+	t.Helper()
+	problems, err := j.SyncDecisions(t.Context(), "test", decisions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := map[string]string{}
+	for object, problem := range problems {
+		if problem.Reason != store.DecisionTooBroad {
+			t.Errorf("%s: %+v", object.Name, problem)
+		}
+		refused[object.Name] = problem.Message
+	}
+	checkHeld(t, j.Store)
+	return refused
+}
+
+// expect compares what counts in each namespace and workload.
+func (j *joining) expect(t *testing.T, what string, want map[string]int) {
+	t.Helper()
+	got := map[string]int{}
+	for at := range want {
+		namespace, name, _ := strings.Cut(at, "/")
+		in := store.OnlyNamespaces(namespace)
+		if name == "" {
+			image, err := j.Image(t.Context(), in, j.key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[at] = image.Counts.Total()
+			continue
+		}
+		list, err := j.ListWorkloads(t.Context(), in, store.WorkloadQuery{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range list.Workloads {
+			if w.Workload.Name == name {
+				got[at] = w.Counts.Total()
+			}
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// TestNoRoomToJoin: at the bound of joined reaches only the new exception is refused, nothing changes in other namespaces, it applies when there is room, and
+// neither what ends nor what is found later needs room.
+func TestNoRoomToJoin(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, config Config) {
+		s := openJoining(t, config, "a", "b", "c")
+		s.matchBounds.joined = 1
+		a, b, c := inPlace("a", "a", "", 0, 1), inPlace("b", "b", "", 0, 1), inPlace("c", "c", "", 0)
+		if refused := s.decide(t, a, b); len(refused) > 0 {
+			t.Fatal(refused)
+		}
+		closed := map[string]int{"a": 2, "b": 2, "c": 4}
+		s.expect(t, "a and b", closed)
+		refused := s.decide(t, a, b, c)
+		if message := refused["c"]; len(refused) != 1 || !strings.Contains(message, "more than 1 different combinations") || !strings.Contains(message, "use the same") {
+			t.Errorf("refused: %q", refused)
+		}
+		s.expect(t, "without room for c", closed)
+		if preview, err := s.PreviewDecision(t.Context(), store.AllNamespaces(), "test", c); err != nil || preview.Problem == nil || preview.Problem.Message != refused["c"] {
+			t.Errorf("the preview has the problem %+v, %v", preview.Problem, err)
+		}
+		// An edit at the bound, and another exception about the same findings in the same places.
+		a.Comment = "edited"
+		if refused = s.decide(t, a, b, inPlace("b", "again", "", 0)); len(refused) > 0 {
+			t.Error(refused)
+		}
+		s.expect(t, "edited", closed)
+		// With room, c applies.
+		b = inPlace("b", "b", "", 0)
+		if refused = s.decide(t, a, b, c); len(refused) > 0 {
+			t.Error(refused)
+		}
+		s.expect(t, "with room", map[string]int{"a": 2, "b": 3, "c": 3})
+
+		// The end of an exception needs room.
+		one, other, c := inPlace("a", "one", "", 0), inPlace("a", "other", "", 1), inPlace("c", "c", "", 0, 1)
+		b = inPlace("b", "b", "", 0, 1)
+		if refused = s.decide(t, one, other, b, c); len(refused) > 0 {
+			t.Error(refused)
+		}
+		s.expect(t, "three exceptions about two findings", map[string]int{"a": 2, "b": 2, "c": 2})
+		if refused = s.decide(t, one, b, c); len(refused) > 0 {
+			t.Error(refused)
+		}
+		s.expect(t, "one ended", map[string]int{"a": 3, "b": 2, "c": 2})
+		// There are more than the bounds now, and an edit makes no more.
+		b.Comment, s.matchBounds.namespaceJoined = "edited", 0
+		if refused = s.decide(t, one, b, c); len(refused) > 0 {
+			t.Error(refused)
+		}
+		s.matchBounds.namespaceJoined = store.MaxNamespaceJoinedReaches
+
+		// So does a finding that is new.
+		a, b = inPlace("a", "a", "", 0, 4), inPlace("b", "b", "", 4)
+		if refused = s.decide(t, a, b, inPlace("c", "c", "", 0)); len(refused) > 0 {
+			t.Error(refused)
+		}
+		if err := switchTo(t.Context(), s.Store, decidedFindings(5)); err != nil {
+			t.Fatal(err)
+		}
+		checkHeld(t, s.Store)
+		s.expect(t, "another finding", map[string]int{"a": 3, "b": 4, "c": 4})
+	})
+}
+
+// TestNamespacesShareJoined: a namespace cannot use the room of others.
+func TestNamespacesShareJoined(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, config Config) {
+		s := openJoining(t, config, "a", "b")
+		s.matchBounds.joined, s.matchBounds.namespaceJoined = 10, 2
+		whole, web, db := inPlace("a", "whole", "", 0, 1, 2, 3), inPlace("a", "web", "web", 0, 1), inPlace("a", "db", "db", 0, 2)
+		refused := s.decide(t, whole, web, db)
+		if message := refused["db"]; len(refused) != 1 || !strings.Contains(message, "namespace a would be the reason for 3") || !strings.Contains(message, "the maximum is 2") {
+			t.Errorf("refused: %q", refused)
+		}
+		// Exceptions of the cluster have no share.
+		cluster := inPlace("a", "cluster", "db", 0, 2)
+		cluster.Object = store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: "cluster"}
+		cluster.Places.Selector = "cluster"
+		if refused = s.decide(t, whole, web, cluster); len(refused) > 0 {
+			t.Error(refused)
+		}
+		// Another namespace is in each of the sets: three are there without it, and one is not.
+		if refused = s.decide(t, whole, web, cluster, inPlace("b", "b", "", 0, 1, 2, 3)); len(refused) > 0 {
+			t.Error(refused)
+		}
+		s.expect(t, "in a and b", map[string]int{"a": 0, "a/web": 0, "b": 0})
+	})
+}
+
+// TestRandomJoins applies and ends random exceptions with little room: whatever is refused, what applies suppresses where it says.
+func TestRandomJoins(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, config Config) {
+		s := openJoining(t, config, "a", "b", "c")
+		s.matchBounds.joined, s.matchBounds.namespaceJoined = 3, 2
+		random := rand.New(rand.NewPCG(1, 1))
+		all, refusals := []store.Decision{}, 0
+		for i := range 40 {
+			if len(all) > 2 && random.IntN(3) == 0 {
+				n := random.IntN(len(all))
+				all = slices.Delete(all, n, n+1)
+			}
+			namespace, workload := []string{"a", "b", "c"}[random.IntN(3)], []string{"", "web", "db"}[random.IntN(3)]
+			all = append(all, inPlace(namespace, fmt.Sprint("e", i), workload, random.Perm(4)[:1+random.IntN(3)]...))
+			refusals += len(s.decide(t, all...))
+		}
+		if refusals == 0 {
+			t.Error("nothing was refused")
+		}
+		if s.decide(t); len(texts(t, s.Store, "SELECT id FROM reaches")) > 0 {
+			t.Error("reaches are left without decisions")
+		}
+	})
+}
