@@ -98,6 +98,8 @@ file in the data directory. The environment variable MEMORY_LIMIT is the memory 
 		`Comma-separated controllers to run: "*" enables all, NAME enables and -NAME disables one. Names: `+strings.Join(setup.ControllerNames(), ", "))
 	flags.StringSliceVar(&opts.OwnerKeys, "owner-keys", nil,
 		"Comma-separated keys of labels and annotations that name the owner of a workload, in order of preference, for example team,example.com/owner (default: workloads have no owners)")
+	flags.StringSliceVar(&opts.BaseImages, "base-images", nil,
+		"Comma-separated repositories of images that others are built on, for example registry.example.com/base/*; they are base images before any image that shares layers")
 	flags.BoolVar(&opts.WriteExceptions, "write-exceptions", true,
 		"Let users of the API and the UI create, change and delete exceptions if they have the permission in Kubernetes; the operator needs it, too")
 	flags.BoolVar(&opts.TrustExceptionAuthors, "trust-exception-authors", false,

@@ -17,7 +17,7 @@ func toBase(base store.Base) *api.BaseImage {
 	}
 	id, platform := toBaseKey(base.Image)
 	return &api.BaseImage{
-		Layers: optional(base.Layers), ChainId: optional(base.ChainID), ImageId: id, Platform: platform,
+		Layers: optional(base.Layers), ChainId: optional(base.ChainID), Source: optional(api.BaseSource(base.Source)), ImageId: id, Platform: platform,
 		StatedName: optional(base.Stated.Name), StatedDigest: optional(base.Stated.Digest),
 	}
 }
@@ -59,12 +59,17 @@ func (o operations) ListBases(ctx context.Context, request api.ListBasesRequestO
 	for i := range found.Bases {
 		answer.Items = append(answer.Items, toBaseSummary(&found.Bases[i]))
 	}
+	listed := make([]api.ListedBase, len(found.Listed))
+	for i, entry := range found.Listed {
+		listed[i] = api.ListedBase{Pattern: entry.Pattern, Images: entry.Images}
+	}
+	answer.Listed = optionalList(listed)
 	return answer, nil
 }
 
 func toBaseSummary(base *store.BaseSummary) api.BaseSummary {
 	out := api.BaseSummary{
-		ChainId: base.ChainID, Layers: base.Layers, StatedName: optional(base.StatedName),
+		ChainId: base.ChainID, Layers: base.Layers, Source: api.BaseSource(base.Source), StatedName: optional(base.StatedName),
 		Images: base.Images, Scanned: base.Scanned, Workloads: base.Workloads, Counts: toCounts(base.Counts),
 	}
 	out.ImageId, out.Platform = toBaseKey(base.Image)
@@ -77,7 +82,7 @@ func toBaseSummary(base *store.BaseSummary) api.BaseSummary {
 func (s *Server) exportBases(ctx context.Context, query store.BaseQuery) (*export, error) {
 	return csvExport(ctx, s, csvList[store.BaseSummary]{
 		name:    "base-images",
-		columns: slices.Concat([]string{"chain_id", "layers", "image_id", "platform", "stated_name", "images", "scanned"}, countColumns, []string{"workloads"}),
+		columns: slices.Concat([]string{"chain_id", "layers", "image_id", "platform", "stated_name", "images", "scanned"}, countColumns, []string{"workloads", "source"}),
 		page: func(ctx context.Context, page store.Page) ([]store.BaseSummary, string, int, error) {
 			query.Page = page
 			found, err := s.store.ListBases(ctx, visible(ctx), query)
@@ -86,7 +91,7 @@ func (s *Server) exportBases(ctx context.Context, query store.BaseQuery) (*expor
 		row: func(base store.BaseSummary) []string {
 			id, platform := toBaseKey(base.Image)
 			cells := []string{base.ChainID, strconv.Itoa(base.Layers), value(id), value(platform), base.StatedName, strconv.Itoa(base.Images), strconv.Itoa(base.Scanned)}
-			return append(append(cells, countCells(base.Counts)...), strconv.Itoa(base.Workloads))
+			return append(append(cells, countCells(base.Counts)...), strconv.Itoa(base.Workloads), string(base.Source))
 		},
 	})
 }

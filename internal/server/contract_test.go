@@ -94,6 +94,7 @@ func visits() []visit {
 		{"/api/v1/images/{imageId}/newer-tags", image + "/newer-tags", `"closed":{"critical":`},
 		{"/api/v1/images/{imageId}/newer-tags", image + "/newer-tags?platform=linux/amd64", `"failureReason":"ImagePullDenied"`},
 		{"/api/v1/images/{imageId}/findings", image + "/findings", `"owners":["Team Shop"]`},
+		{"/api/v1/vulnerabilities/{id}/exposures", "/api/v1/vulnerabilities/CVE-2024-0000/exposures", `"exposures":[{"since":`},
 		{"/api/v1/vulnerabilities/{id}/affected", "/api/v1/vulnerabilities/CVE-2024-0000/affected", `"owners":["Team Shop"]`},
 		{"/api/v1/vulnerabilities/{id}", "/api/v1/vulnerabilities/CVE-2024-0000", `"images":2`},
 		{"/api/v1/vulnerabilities/{id}", "/api/v1/vulnerabilities/CVE-2024-0000", `"summary":{`},
@@ -115,7 +116,8 @@ func visits() []visit {
 		{"/api/v1/reports/cluster", "/api/v1/reports/cluster", `"scope":{"kind":"Cluster"}`},
 		{"/api/v1/reports/cluster", "/api/v1/reports/cluster?since=399d&format=json", `"expiringExceptions":[{"expiresAt":"`},
 		{"/api/v1/reports/namespaces/{namespace}", "/api/v1/reports/namespaces/shop?since=36h", `"dueAt":"`},
-		{"/api/v1/bases", "/api/v1/bases", `"images":1,"layers":1,"platform":"linux/amd64","scanned":1,"statedName":"docker.io/library/alpine:3.20","workloads":1`},
+		{"/api/v1/bases", "/api/v1/bases", `"listed":[{"images":2,"pattern":"docker.io/library/alpine"},{"images":0,"pattern":"registry.example/base/*"}]`},
+		{"/api/v1/bases", "/api/v1/bases", `"images":1,"layers":1,"platform":"linux/amd64","scanned":1,"source":"listed","statedName":"docker.io/library/alpine:3.20","workloads":1`},
 		{"/api/v1/owners", "/api/v1/owners?due=true&text=shop", `"due":2,"images":1,"overdue":2`},
 		{"/api/v1/reports/owners/{owner}", "/api/v1/reports/owners/Team%20Shop?since=2w", `"scope":{"kind":"Owner","name":"Team Shop"}`},
 		{"/api/v1/events", "/api/v1/events?since=0", `"image.matched"`},
@@ -141,6 +143,9 @@ func visits() []visit {
 		},
 		"/api/v1/vulnerabilities/{id}/affected": {
 			"", "on=" + today, "namespace=shop", "workload=web", "workloadKind=Deployment", "owner=Team+Shop", "noOwner=true", "pageSize=1", "format=json", "closed=false",
+		},
+		"/api/v1/vulnerabilities/{id}/exposures": {
+			"", "namespace=shop", "workload=web", "workloadKind=Deployment", "owner=Team+Shop", "noOwner=true", "pageSize=1", "format=json",
 		},
 		"/api/v1/packages": {
 			"", "name=log4j-core&version=%3C2.17", "text=LOG4J", "type=apk", "imageId=" + escape(scannedID), "severity=Critical", "vulnerable=true",

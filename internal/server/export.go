@@ -74,6 +74,9 @@ func (e *export) VisitListVulnerabilitiesResponse(w http.ResponseWriter) error {
 // VisitListAffectedResponse writes the answer.
 func (e *export) VisitListAffectedResponse(w http.ResponseWriter) error { return e.answer(w) }
 
+// VisitListExposuresResponse writes the answer.
+func (e *export) VisitListExposuresResponse(w http.ResponseWriter) error { return e.answer(w) }
+
 // VisitListDecisionsResponse writes the answer.
 func (e *export) VisitListDecisionsResponse(w http.ResponseWriter) error { return e.answer(w) }
 

@@ -156,6 +156,7 @@ func TestListsAsCSV(t *testing.T) {
 		"/api/v1/vulnerabilities?sort=id&text=0000":                       {"vulnerability", "CVE-2024-0000", "Critical", "0.5", "90", "yes", "yes", "2", "2", "1"},
 		"/api/v1/vulnerabilities/CVE-2024-0002/affected?namespace=bank&x": nil,
 		"/api/v1/vulnerabilities/CVE-2024-0002/affected?namespace=bank":   {"vulnerability", "CVE-2024-0002", "Medium", olderID, "linux/amd64", "log4j-core", "2.17.0"},
+		"/api/v1/vulnerabilities/CVE-2024-0002/exposures?namespace=bank":  {"vulnerability", "CVE-2024-0002", "bank", "StatefulSet", "ledger"},
 		"/api/v1/packages?name=zlib":                                      {"package", "zlib", "1.2.13", "apk"},
 		"/api/v1/workloads?namespace=shop":                                {"namespace", "shop", "Deployment", "web", "1", "1", "1"},
 		"/api/v1/decisions?name=soon": {

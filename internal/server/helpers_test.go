@@ -149,7 +149,7 @@ func newDatabase(tb testing.TB) string {
 
 func openStore(tb testing.TB) store.Store {
 	tb.Helper()
-	st, err := sqlstore.Open(tb.Context(), sqlstore.Config{Type: "sqlite", DSN: newDatabase(tb)})
+	st, err := sqlstore.Open(tb.Context(), sqlstore.Config{Type: "sqlite", DSN: newDatabase(tb), BaseImages: baseImages})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -390,6 +390,9 @@ func (f *fixture) seed() {
 
 // sbomText is what the stored SBOM of the tests says.
 const sbomText = `{"artifacts":[],"schema":{"version":"16"}}`
+
+// baseImages is the list of base images.
+var baseImages = []string{"docker.io/library/alpine", "registry.example/base/*"}
 
 // baseLayer is the lowest layer of each image that is scanned.
 var baseLayer = "sha256:" + strings.Repeat("ba", sha256.Size)

@@ -101,7 +101,7 @@ func newMatrixFixture(t *testing.T, names []string, change func(*server.Config))
 			rights.grants[subject][namespace] = []string{"get", "list", "update", "delete"}
 		}
 	}
-	st, err := sqlstore.Open(t.Context(), sqlstore.Config{Type: "sqlite", DSN: newDatabase(t), Clock: clk})
+	st, err := sqlstore.Open(t.Context(), sqlstore.Config{Type: "sqlite", DSN: newDatabase(t), Clock: clk, BaseImages: baseImages})
 	if err != nil {
 		t.Fatal(err)
 	}

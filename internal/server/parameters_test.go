@@ -135,7 +135,7 @@ func TestParametersAreRefused(t *testing.T) {
 func FuzzQueries(f *testing.F) {
 	fixture := newFullFixture(f)
 	paths := []string{
-		"/api/v1/images", "/api/v1/images/" + escape(scannedID) + "/findings", "/api/v1/vulnerabilities", "/api/v1/vulnerabilities/CVE-2024-0000/affected",
+		"/api/v1/images", "/api/v1/images/" + escape(scannedID) + "/findings", "/api/v1/vulnerabilities", "/api/v1/vulnerabilities/CVE-2024-0000/affected", "/api/v1/vulnerabilities/CVE-2024-0000/exposures",
 		"/api/v1/packages", "/api/v1/workloads", "/api/v1/bases", "/api/v1/owners", "/api/v1/search", "/api/v1/fixes", "/api/v1/decisions", "/api/v1/coverage", "/api/v1/rollouts", "/api/v1/trends", "/api/v1/images/" + escape(scannedID) + "/presences", "/api/v1/policies",
 		"/api/v1/databases/" + escape(build.ID) + "/changes", "/api/v1/events", "/api/v1/images/" + escape(scannedID),
 	}

@@ -111,6 +111,12 @@ func (s *sealedStore) Affected(ctx context.Context, in store.Namespaces, query s
 		func() (store.AffectedPage, error) { return s.Reader.Affected(ctx, in, query) })
 }
 
+// Exposures implements store.Reader.
+func (s *sealedStore) Exposures(ctx context.Context, in store.Namespaces, query store.ExposureQuery) (store.ExposurePage, error) {
+	return paged(ctx, s, in, &query.Page, func(p *store.ExposurePage) *string { return &p.NextToken },
+		func() (store.ExposurePage, error) { return s.Reader.Exposures(ctx, in, query) })
+}
+
 // ListPackages implements store.Reader.
 func (s *sealedStore) ListPackages(ctx context.Context, in store.Namespaces, query store.PackageQuery) (store.PackagePage, error) {
 	return paged(ctx, s, in, &query.Page, func(p *store.PackagePage) *string { return &p.NextToken },

@@ -127,6 +127,7 @@ func matrix() map[string]row {
 		"GET /api/v1/images/{imageId}/presences":     reading("/api/v1/images/{app}/presences", 200),
 		"GET /api/v1/vulnerabilities":                reading("/api/v1/vulnerabilities", 200),
 		"GET /api/v1/vulnerabilities/{id}":           reading("/api/v1/vulnerabilities/CVE-1-1", 404),
+		"GET /api/v1/vulnerabilities/{id}/exposures": reading("/api/v1/vulnerabilities/CVE-1-1/exposures", 200),
 		"GET /api/v1/vulnerabilities/{id}/affected":  reading("/api/v1/vulnerabilities/CVE-1-1/affected", 200),
 		"GET /api/v1/decisions":                      reading("/api/v1/decisions", 200),
 		"GET /api/v1/decisions/{decisionId}":         reading("/api/v1/decisions/1", 404),

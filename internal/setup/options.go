@@ -16,12 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/scanner-operator/scanner-operator/internal/controller/scanner"
+	"github.com/scanner-operator/scanner-operator/internal/decision"
 	"github.com/scanner-operator/scanner-operator/internal/matching"
 	"github.com/scanner-operator/scanner-operator/internal/notify"
 	"github.com/scanner-operator/scanner-operator/internal/registries"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/server"
 	"github.com/scanner-operator/scanner-operator/internal/sinks"
+	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/tracing"
 )
 
@@ -139,6 +141,8 @@ type Options struct {
 	// OwnerKeys are the keys of labels and annotations that name the owners of workloads, in order of preference; at most 16. Without any,
 	// workloads have no owners.
 	OwnerKeys []string
+	// BaseImages are patterns of images that others are built on, as of decision.ParseImagePattern; at most store.MaxListedBases.
+	BaseImages []string
 	// WriteExceptions lets users of the API change exceptions that they may change in Kubernetes.
 	WriteExceptions bool
 	// TrustExceptionAuthors says that an admission policy ensures that the annotation of exceptions with their author is true.
@@ -256,6 +260,9 @@ func (o *Options) validate() error {
 	if err := o.validateOwnerKeys(); err != nil {
 		return err
 	}
+	if err := o.validateBaseImages(); err != nil {
+		return err
+	}
 	return o.validateHistory()
 }
 
@@ -318,6 +325,19 @@ func (o *Options) validateOwnerKeys() error {
 	for _, key := range o.OwnerKeys {
 		if problems := validation.IsQualifiedName(key); len(problems) > 0 {
 			return fmt.Errorf("--owner-keys=%s: %s", key, strings.Join(problems, "; "))
+		}
+	}
+	return nil
+}
+
+func (o *Options) validateBaseImages() error {
+	if len(o.BaseImages) > store.MaxListedBases {
+		return fmt.Errorf("--base-images has %d entries: use at most %d; one entry can name all repositories below a path, as in registry.example.com/base/*",
+			len(o.BaseImages), store.MaxListedBases)
+	}
+	for _, pattern := range o.BaseImages {
+		if _, err := decision.ParseImagePattern(pattern); err != nil {
+			return fmt.Errorf("--base-images: %w", err)
 		}
 	}
 	return nil

@@ -42,6 +42,28 @@ func TestOwnerKeyOptions(t *testing.T) {
 	}
 }
 
+func TestBaseImageOptions(t *testing.T) {
+	const digest = "sha256:0123456789012345678901234567890123456789012345678901234567890123"
+	for name, tt := range map[string]struct {
+		patterns []string
+		want     string
+	}{
+		"none":         {nil, ""},
+		"some":         {[]string{"registry.example/base/*", "docker.io/library/debian", "*@" + digest, digest}, ""},
+		"a tag":        {[]string{"docker.io/library/debian:12"}, `--base-images: the image pattern "docker.io/library/debian:12" has a tag: remove ":12"`},
+		"no registry":  {[]string{"docker.io/library/debian", "debian"}, `--base-images: the image pattern "debian" does not begin with a registry`},
+		"empty":        {[]string{""}, "--base-images: "},
+		"too long":     {[]string{"docker.io/" + strings.Repeat("a", 503)}, "--base-images: an image pattern has 513 bytes, the maximum is 512"},
+		"the most":     {slices.Repeat([]string{"docker.io/library/debian"}, 100), ""},
+		"one too many": {slices.Repeat([]string{"docker.io/library/debian"}, 101), "--base-images has 101 entries: use at most 100; one entry can name"},
+	} {
+		err := (&Options{BaseImages: tt.patterns}).validateBaseImages()
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v, want %q", name, err, tt.want)
+		}
+	}
+}
+
 func TestHistoryOptions(t *testing.T) {
 	tests := map[string]struct {
 		options Options

@@ -99,7 +99,7 @@ func New(ctx context.Context, cluster *rest.Config, opts Options) (_ *Operator, 
 	}
 	db, err := sqlstore.Open(ctx, sqlstore.Config{
 		Type: opts.DatabaseType, DSN: opts.dsn(), MaxOpenConns: opts.DatabaseConnections, Log: opts.Log.WithName("store"), Clock: clock.RealClock{},
-		Cluster: opts.ClusterName, Rules: vexRules(),
+		Cluster: opts.ClusterName, BaseImages: opts.BaseImages, Rules: vexRules(),
 		// PodSets and BellerophonSimples need no database.
 		Wait: true,
 	})

@@ -4,15 +4,32 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
-// Base is the base image of an image: the most of its layers, from the lowest one, that another visible image has, too. That image has no other layers, or the
-// last part of its repository is another one: versions of an application share layers
-// that are no base. Images that have all layers of the image do not count.
+// MaxListedBases bounds the entries of the list of base images.
+const MaxListedBases = 100
+
+// BaseSource is how a base image was recognized.
+type BaseSource string
+
+// The sources.
+const (
+	// BaseListed: an entry of the list of base images matches an image that has these layers and no others.
+	BaseListed BaseSource = "listed"
+	// BaseShared: another image has these layers, too.
+	BaseShared BaseSource = "shared"
+)
+
+// Base is the base image of an image: the most of its layers, from the lowest one, that a visible image of the list of base images has, and that image has no
+// other layers. If there is none, it is the most layers that another visible image has, too. That image has no other layers, or the last part of its
+// repository is another one: versions of an application share layers that are no base. Images that have all layers of the image do not count.
 type Base struct {
 	// Layers is how many layers of the image are those of the base, ChainID what they are identified by (model.ChainIDs). Layers is 0 if no other visible
 	// image shares layers with the image.
 	Layers  int
 	ChainID string
-	// Image is a visible image that has these layers only, the one that was created first; zero if there is none.
+	// Source is how the base was recognized, "" if Layers is 0.
+	Source BaseSource
+	// Image is a visible image that has these layers only, the one that was created first, and of the list of base images if the base is listed; zero if there
+	// is none.
 	Image model.ImageKey
 	// Stated is what the image states. It may be another image than Image.
 	Stated model.StatedBase
@@ -39,7 +56,8 @@ type BaseQuery struct {
 type BaseSummary struct {
 	Layers  int
 	ChainID string
-	// Image is a visible image that has these layers only, the one that was created first; zero if there is none.
+	Source  BaseSource
+	// Image is as in Base.
 	Image model.ImageKey
 	// Matched says whether Image was matched, and ImageCounts counts its findings.
 	Matched     bool
@@ -58,4 +76,14 @@ type BasePage struct {
 	Bases     []BaseSummary
 	NextToken string
 	Total     int
+	// Listed are the entries of the list of base images, as the administrator wrote them; in some namespaces only, those that match a visible image.
+	Listed []ListedBase
+}
+
+// ListedBase is an entry of the list of base images.
+type ListedBase struct {
+	// Pattern is as of decision.ParseImagePattern.
+	Pattern string
+	// Images counts the visible images that it matches and whose layers are known.
+	Images int
 }

@@ -59,7 +59,7 @@ type DecisionQuery struct {
 	ExpiringWithin *int
 	// Since and Until keep decisions that began at or after the one, and before the other.
 	Since, Until time.Time
-	Sort           DecisionSort
+	Sort         DecisionSort
 	Page
 }
 

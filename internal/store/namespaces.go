@@ -188,6 +188,8 @@ type Reader interface {
 	VulnerabilityRecords(ctx context.Context, in Namespaces, id string) ([]model.Vulnerability, error)
 	// Affected returns a page of what has or had a vulnerability.
 	Affected(ctx context.Context, in Namespaces, query AffectedQuery) (AffectedPage, error)
+	// Exposures returns a page of the workloads that run or ran images with a vulnerability, and from when to when.
+	Exposures(ctx context.Context, in Namespaces, query ExposureQuery) (ExposurePage, error)
 	// ListPackages returns a page of the distinct packages that images hold.
 	ListPackages(ctx context.Context, in Namespaces, query PackageQuery) (PackagePage, error)
 	// ListFixes returns a page of what people can do about the findings of matched images.

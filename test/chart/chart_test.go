@@ -150,11 +150,11 @@ func TestArguments(t *testing.T) {
 				"--api-connections-per-address=200",
 				"--write-exceptions=true", "--trust-exception-authors=true",
 			},
-			without: []string{"--tls-names", "--tls-dir", "--cluster-name", "--database-max-connections", "--watch-namespaces", "--owner-keys", "--plain-http-registries", "--vulnerability-database-url", "--sample-database"},
+			without: []string{"--tls-names", "--tls-dir", "--cluster-name", "--database-max-connections", "--watch-namespaces", "--owner-keys", "--base-images", "--plain-http-registries", "--vulnerability-database-url", "--sample-database"},
 		},
 		"lists": {
-			values: `{watchNamespaces: [a, b], ownership: {keys: [team, example.com/owner]}, plainHTTPRegistries: ["r:5000", s], extraArgs: [--more]}`,
-			want:   []string{"--watch-namespaces=a,b", "--owner-keys=team,example.com/owner", "--plain-http-registries=r:5000,s", "--more"},
+			values: `{watchNamespaces: [a, b], ownership: {keys: [team, example.com/owner]}, baseImages: [registry.example/base/*, docker.io/library/debian], plainHTTPRegistries: ["r:5000", s], extraArgs: [--more]}`,
+			want:   []string{"--watch-namespaces=a,b", "--owner-keys=team,example.com/owner", "--base-images=registry.example/base/*,docker.io/library/debian", "--plain-http-registries=r:5000,s", "--more"},
 		},
 		"connections to the database": {
 			values: `database: {maxConnections: 40}`,

@@ -12,15 +12,19 @@ test("a base image leads to the images on it, and an image to its base and what 
   await page.getByRole("option", { name: "Base image" }).click();
   await expect(page).toHaveURL(/\/images\?group=bases$/);
   const row = page.getByRole("row").filter({ hasText: "debian" }).first();
-  await expect(row).toContainText("1 layer · sha256:");
+  await expect(row).toContainText("1 layer · listed · sha256:");
   await expect(page.getByRole("row").filter({ hasText: "Not known" })).not.toHaveCount(0);
+  await expect(page.getByRole("row").filter({ hasText: "Not known" }).first()).not.toContainText("listed");
+  const unknown = page.getByText("One entry of the list of base images matches no image").locator("../..");
+  await expect(unknown).toContainText("registry.example.com/base/*");
+  await expect(unknown).not.toContainText("docker.io/library/debian");
   await row.getByRole("link", { name: `${of("debian 12")} images` }).click();
   await expect(page).toHaveURL(/\/images\?base=sha256/);
   await expect(page.getByText(`${of("debian 12")} images`)).toBeVisible();
   await expect(page.getByRole("button", { name: "Show images on all base images" })).toBeVisible();
   await page.getByRole("row").nth(1).getByRole("link").first().click();
   const base = page.getByText("all images on it").locator("../..");
-  await expect(base).toContainText("debian1 layer");
+  await expect(base).toContainText("debianlisted, 1 layer");
 
   const from = page.getByRole("combobox", { name: /From/ });
   await from.click();

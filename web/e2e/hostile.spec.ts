@@ -151,6 +151,8 @@ const pages: Record<string, (operator: RolloutOperator) => string> = {
     `${detailPath(images.find(({ state }) => state === "Scanned")?.imageId ?? "")}?tab=newer-tags`,
   vulnerabilities: () => "/vulnerabilities",
   "a vulnerability": () => "/vulnerabilities/CVE-2021-44228",
+  "the timeline of a vulnerability by workload": () =>
+    "/vulnerabilities/CVE-2021-44228?time=timeline&by=workload",
   "the timeline of a vulnerability": () => "/vulnerabilities/CVE-2021-44228?time=timeline",
   packages: () => "/packages",
   workloads: () => "/workloads",

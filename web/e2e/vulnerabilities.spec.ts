@@ -145,3 +145,21 @@ test("the timeline shows which images had it when, narrow and wide", async ({ pa
   await page.getByLabel("Namespace").fill("nowhere");
   await expect(page.getByText("Nothing matches")).toBeVisible();
 });
+
+test("the timeline shows which workloads ran it when, narrow and wide", async ({ page, open }) => {
+  await open({}, "/vulnerabilities/CVE-2021-44228?time=timeline");
+  await page.getByRole("combobox", { name: "By" }).click();
+  await page.getByRole("option", { name: "Workload" }).click();
+  await expect(page).toHaveURL(/by=workload/);
+  await expect(page.getByText("12 workloads", { exact: true })).toBeVisible();
+  const rows = page.getByRole("table", { name: "Timeline" }).getByRole("row");
+  await expect(rows.nth(1)).toContainText(/since \w+ \d+, \d{4}the last of 2 times since \w+ \d+, \d{4}/);
+  await expect(rows.nth(2)).toContainText(/since \w+ \d+, \d{4}suppressed/);
+  await expect(rows.nth(4)).toContainText(/\w+ \d+, \d{4} to \w+ \d+, \d{4}then the database closed it/);
+  for (const width of [1440, 360]) {
+    await page.setViewportSize({ width, height: 900 });
+    await expectFits(page);
+  }
+  await page.getByLabel("Namespace").fill("nowhere");
+  await expect(page.getByText("Nothing matches")).toBeVisible();
+});

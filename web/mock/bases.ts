@@ -1,7 +1,7 @@
-import type { BaseImage, BaseSummary, Image, WorkloadSummary } from "../src/gen/model/index.ts";
+import type { BaseImage, BaseSummary, Image, ListedBase, WorkloadSummary } from "../src/gen/model/index.ts";
 import { noCounts } from "./data.ts";
 
-/** What images of a distribution were built on. Only the base images of Debian are known. */
+/** What images of a distribution were built on. Only the base images of Debian are known; they are listed. */
 export function baseOf(distro: string): BaseImage {
   const digit = (distro.length % 16).toString(16);
   return {
@@ -9,6 +9,7 @@ export function baseOf(distro: string): BaseImage {
     chainId: `sha256:${Array.from(distro, (char) => (char.charCodeAt(0) % 16).toString(16))
       .join("")
       .padEnd(64, digit)}`,
+    source: distro.startsWith("debian") ? "listed" : "shared",
     ...(distro.startsWith("debian") && {
       imageId: `docker.io/library/debian@sha256:${digit.repeat(64)}`,
       platform: "linux/amd64",
@@ -16,6 +17,12 @@ export function baseOf(distro: string): BaseImage {
     ...(distro.startsWith("alpine") && { statedName: `docker.io/library/${distro}` }),
   };
 }
+
+/** The list of base images. */
+export const listedBases: ListedBase[] = [
+  { pattern: "docker.io/library/debian", images: 3 },
+  { pattern: "registry.example.com/base/*", images: 0 },
+];
 
 /** The workloads that run an image on a base image. */
 export function workloadsOn(chainId: string, workloads: WorkloadSummary[], images: Image[]) {
@@ -39,6 +46,7 @@ export function makeBases(
       ...(statedName && { statedName }),
       chainId: base.chainId,
       layers: base.layers ?? 1,
+      source: base.source ?? "shared",
       ...(base.imageId && { imageCounts: { ...noCounts(), high: 3, medium: 12, low: 20 } }),
       images: 0,
       scanned: 0,

@@ -13,7 +13,8 @@ import type {
   Image,
   SearchResults,
 } from "../src/gen/model/index.ts";
-import { makeBases, workloadsOn } from "./bases.ts";
+import { makeExposures } from "./exposures.ts";
+import { listedBases, makeBases, workloadsOn } from "./bases.ts";
 import { makeFindings, makeImages, makeOverview, makeSuppressed, suppression } from "./data.ts";
 import { MockExceptions, type ExceptionOptions } from "./exceptions.ts";
 import { MockNotifications, type NotificationOptions } from "./notifications.ts";
@@ -283,6 +284,14 @@ export class MockOperator {
   ) {
     const summary = sums.vulnerabilities.find((entry) => entry.id === id);
     if (!summary) return void problem(response, 404, "Not found", `nothing has or had ${id}`);
+    if (part === "exposures") {
+      const exposures = makeExposures(sums.workloads).filter(({ workload }) =>
+        (["namespace", "owner"] as const).every(
+          (name) => !params.get(name) || workload[name] === params.get(name),
+        ),
+      );
+      return void json(response, this.#page(exposures, params));
+    }
     const closed = params.get("closed") === "true";
     const all = makeAffected(summary, images, closed);
     if (params.get("suppressed") === "true")
@@ -319,10 +328,10 @@ export class MockOperator {
       ) ?? [];
     if (kind === "overview") return void json(response, this.#overview(sums, images));
     if (kind === "bases")
-      return void json(
-        response,
-        this.#page(makeBases(images, url.searchParams, sums.workloads), url.searchParams),
-      );
+      return void json(response, {
+        ...this.#page(makeBases(images, url.searchParams, sums.workloads), url.searchParams),
+        listed: listedBases,
+      });
     if (kind === "images" && !encoded)
       return void json(
         response,

@@ -21,6 +21,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// Defines values for BaseSource.
+const (
+	Listed BaseSource = "listed"
+	Shared BaseSource = "shared"
+)
+
+// Valid indicates whether the value is a known member of the BaseSource enum.
+func (e BaseSource) Valid() bool {
+	switch e {
+	case Listed:
+		return true
+	case Shared:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ChangeKind.
 const (
 	ChangeKindChanged ChangeKind = "changed"
@@ -432,6 +450,27 @@ func (e ExportedDecisions) Valid() bool {
 	case ExportedDecisionsFull:
 		return true
 	case ExportedDecisionsStatusOnly:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ExposureEnd.
+const (
+	ExposureEndDatabase ExposureEnd = "Database"
+	ExposureEndImage    ExposureEnd = "Image"
+	ExposureEndWorkload ExposureEnd = "Workload"
+)
+
+// Valid indicates whether the value is a known member of the ExposureEnd enum.
+func (e ExposureEnd) Valid() bool {
+	switch e {
+	case ExposureEndDatabase:
+		return true
+	case ExposureEndImage:
+		return true
+	case ExposureEndWorkload:
 		return true
 	default:
 		return false
@@ -1494,6 +1533,24 @@ func (e ListAffectedParamsFormat) Valid() bool {
 	}
 }
 
+// Defines values for ListExposuresParamsFormat.
+const (
+	ListExposuresParamsFormatCsv  ListExposuresParamsFormat = "csv"
+	ListExposuresParamsFormatJson ListExposuresParamsFormat = "json"
+)
+
+// Valid indicates whether the value is a known member of the ListExposuresParamsFormat enum.
+func (e ListExposuresParamsFormat) Valid() bool {
+	switch e {
+	case ListExposuresParamsFormatCsv:
+		return true
+	case ListExposuresParamsFormatJson:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListWorkloadsParamsSort.
 const (
 	ListWorkloadsParamsSortMinusSeverity ListWorkloadsParamsSort = "-severity"
@@ -1589,13 +1646,14 @@ type AffectedPage struct {
 	Workloads int `json:"workloads"`
 }
 
-// BaseImage What the image was built on: the most layers, from the lowest one, that it shares with another visible image that has no other layers or another name
-// (the last part of the repository). Absent if it shares none and states none.
+// BaseImage What the image was built on: the most layers, from the lowest one, of a visible image that the list of base images names, and that has no other layers.
+// Without such an image, it is the most layers that it shares with another visible image that has no other layers or another name (the last part of the
+// repository). Absent if it shares none and states none.
 type BaseImage struct {
 	// ChainId OCI chain ID of these layers.
 	ChainId *string `json:"chainId,omitempty"`
 
-	// ImageId Image that has these layers and no others; of several, the one that was created first. Absent if no such image is known.
+	// ImageId Image that has these layers and no others, one that is listed if `source` is `listed`; of several, the one that was created first. Absent if no such image is known.
 	ImageId *string `json:"imageId,omitempty"`
 
 	// Layers Number of layers of the base image. Absent if the image shares no layers with another one.
@@ -1603,6 +1661,10 @@ type BaseImage struct {
 
 	// Platform Platform of that image.
 	Platform *string `json:"platform,omitempty"`
+
+	// Source How the base image was recognized. `listed`: the list of base images names an image that has these layers and no others. `shared`: another image has
+	// these layers, too. Absent if the image shares no layers with another one.
+	Source *BaseSource `json:"source,omitempty"`
 
 	// StatedDigest Digest in the annotation or label `org.opencontainers.image.base.digest`.
 	StatedDigest *string `json:"statedDigest,omitempty"`
@@ -1613,12 +1675,19 @@ type BaseImage struct {
 
 // BasePage defines model for BasePage.
 type BasePage struct {
-	Items         []BaseSummary `json:"items"`
+	Items []BaseSummary `json:"items"`
+
+	// Listed The list of base images. Users who may read some namespaces only get the entries that match an image they see. Absent if there is none.
+	Listed        *[]ListedBase `json:"listed,omitempty"`
 	NextPageToken *string       `json:"nextPageToken,omitempty"`
 
 	// Total Number of items on all pages.
 	Total int `json:"total"`
 }
+
+// BaseSource How the base image was recognized. `listed`: the list of base images names an image that has these layers and no others. `shared`: another image has
+// these layers, too. Absent if the image shares no layers with another one.
+type BaseSource string
 
 // BaseSummary defines model for BaseSummary.
 type BaseSummary struct {
@@ -1645,6 +1714,10 @@ type BaseSummary struct {
 
 	// Scanned Number of these images that have been matched.
 	Scanned int `json:"scanned"`
+
+	// Source How the base image was recognized. `listed`: the list of base images names an image that has these layers and no others. `shared`: another image has
+	// these layers, too. Absent if the image shares no layers with another one.
+	Source BaseSource `json:"source"`
 
 	// StatedName Reference in the annotation or label `org.opencontainers.image.base.name`, if all images on the base image that have it agree.
 	StatedName *string `json:"statedName,omitempty"`
@@ -2320,6 +2393,30 @@ type ExceptionSpec = scannerv1alpha1.ExceptionSpec
 // documents. Full: the decisions as exceptions, including accepted risks, until they end.
 type ExportedDecisions string
 
+// Exposure An uninterrupted period in which a workload ran images with a vulnerability in any package. Up to 10 minutes without a running image, as when pods are replaced, do not interrupt it.
+type Exposure struct {
+	// End Why the exposure ended. `Database`: a database build closed the finding. `Image`: the workload continued with images without the vulnerability.
+	// `Workload`: nothing of the workload ran any longer. Absent while the exposure continues.
+	End   *ExposureEnd `json:"end,omitempty"`
+	Since time.Time    `json:"since"`
+
+	// Until Absent while the exposure continues.
+	Until *time.Time `json:"until,omitempty"`
+}
+
+// ExposureEnd Why the exposure ended. `Database`: a database build closed the finding. `Image`: the workload continued with images without the vulnerability.
+// `Workload`: nothing of the workload ran any longer. Absent while the exposure continues.
+type ExposureEnd string
+
+// ExposurePage defines model for ExposurePage.
+type ExposurePage struct {
+	Items         []WorkloadExposures `json:"items"`
+	NextPageToken *string             `json:"nextPageToken,omitempty"`
+
+	// Total Number of items on all pages.
+	Total int `json:"total"`
+}
+
 // FailureReason defines model for FailureReason.
 type FailureReason string
 
@@ -2523,8 +2620,9 @@ type Image struct {
 	// AttestedBy ID of the key that verified the SBOM, which was attested in the registry: `sha256:` and the digest of the public key. Absent if the operator generated the SBOM.
 	AttestedBy *string `json:"attestedBy,omitempty"`
 
-	// Base What the image was built on: the most layers, from the lowest one, that it shares with another visible image that has no other layers or another name
-	// (the last part of the repository). Absent if it shares none and states none.
+	// Base What the image was built on: the most layers, from the lowest one, of a visible image that the list of base images names, and that has no other layers.
+	// Without such an image, it is the most layers that it shares with another visible image that has no other layers or another name (the last part of the
+	// repository). Absent if it shares none and states none.
 	Base        *BaseImage `json:"base,omitempty"`
 	CatalogedAt *time.Time `json:"catalogedAt,omitempty"`
 
@@ -2695,6 +2793,15 @@ type KnownExploited struct {
 
 // LabelSelector A label selector of Kubernetes. An empty one selects everything.
 type LabelSelector = metav1.LabelSelector
+
+// ListedBase An entry of the list of base images.
+type ListedBase struct {
+	// Images Number of visible images that the entry names and whose layers are known, whether or not others were built on them. With 0, it recognizes no base image.
+	Images int `json:"images"`
+
+	// Pattern Repositories or a digest, for example `registry.example.com/base/*`.
+	Pattern string `json:"pattern"`
+}
 
 // Location defines model for Location.
 type Location struct {
@@ -3675,6 +3782,34 @@ type Workload struct {
 	Owner *string `json:"owner,omitempty"`
 }
 
+// WorkloadExposures defines model for WorkloadExposures.
+type WorkloadExposures struct {
+	// ExposureCount Number of all its exposures.
+	ExposureCount int `json:"exposureCount"`
+
+	// Exposures The last 20 exposures of the workload, the earliest of them first.
+	Exposures []Exposure `json:"exposures"`
+
+	// ImageCount Number of all these images.
+	ImageCount int `json:"imageCount"`
+
+	// Images The first 20 images that it ran with the vulnerability.
+	Images []ImageName `json:"images"`
+
+	// PackageCount Number of all these names.
+	PackageCount int `json:"packageCount"`
+
+	// Packages Names of the packages that have the vulnerability in these images, the first 20.
+	Packages []string `json:"packages"`
+
+	// Since When its first exposure began.
+	Since time.Time `json:"since"`
+
+	// Suppressed The exposure continues, and decisions suppress all these findings in the workload. Absent otherwise.
+	Suppressed *bool    `json:"suppressed,omitempty"`
+	Workload   Workload `json:"workload"`
+}
+
 // WorkloadPage defines model for WorkloadPage.
 type WorkloadPage struct {
 	Items         []WorkloadSummary `json:"items"`
@@ -4558,6 +4693,34 @@ type ListAffectedParams struct {
 // ListAffectedParamsFormat defines parameters for ListAffected.
 type ListAffectedParamsFormat string
 
+// ListExposuresParams defines parameters for ListExposures.
+type ListExposuresParams struct {
+	// Namespace Return what runs in this namespace now.
+	Namespace *Namespace `form:"namespace,omitempty" json:"namespace,omitempty"`
+
+	// Workload Return what workloads with this name run now.
+	Workload *WorkloadName `form:"workload,omitempty" json:"workload,omitempty"`
+
+	// WorkloadKind Return what workloads of this kind run now, for example Deployment.
+	WorkloadKind *WorkloadKind `form:"workloadKind,omitempty" json:"workloadKind,omitempty"`
+
+	// Owner Return what workloads with this owner run now.
+	Owner *Owner `form:"owner,omitempty" json:"owner,omitempty"`
+
+	// NoOwner Return what workloads without an owner run now. Cannot be combined with owner.
+	NoOwner *NoOwner `form:"noOwner,omitempty" json:"noOwner,omitempty"`
+
+	// Format If absent, the Accept header selects the format; the default is json. csv contains the rows of all pages, at most 100,000.
+	Format *ListExposuresParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+
+	// PageToken The nextPageToken of the previous page.
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+	PageSize  *PageSize  `form:"pageSize,omitempty" json:"pageSize,omitempty"`
+}
+
+// ListExposuresParamsFormat defines parameters for ListExposures.
+type ListExposuresParamsFormat string
+
 // ListWorkloadsParams defines parameters for ListWorkloads.
 type ListWorkloadsParams struct {
 	// Text Part of the name, case-insensitive.
@@ -4796,6 +4959,9 @@ type ServerInterface interface {
 	// ListAffected List the packages in images that a vulnerability affects
 	// (GET /api/v1/vulnerabilities/{id}/affected)
 	ListAffected(w http.ResponseWriter, r *http.Request, id VulnerabilityID, params ListAffectedParams)
+	// ListExposures List when workloads ran images with a vulnerability
+	// (GET /api/v1/vulnerabilities/{id}/exposures)
+	ListExposures(w http.ResponseWriter, r *http.Request, id VulnerabilityID, params ListExposuresParams)
 	// ListWorkloads List workloads
 	// (GET /api/v1/workloads)
 	ListWorkloads(w http.ResponseWriter, r *http.Request, params ListWorkloadsParams)
@@ -8840,6 +9006,139 @@ func (siw *ServerInterfaceWrapper) ListAffected(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// ListExposures operation middleware
+func (siw *ServerInterfaceWrapper) ListExposures(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id VulnerabilityID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListExposuresParams
+
+	// ------------- Optional query parameter "namespace" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "namespace", r.URL.Query(), &params.Namespace, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "namespace"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "namespace", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "workload" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "workload", r.URL.Query(), &params.Workload, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "workload"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "workload", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "workloadKind" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "workloadKind", r.URL.Query(), &params.WorkloadKind, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "workloadKind"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "workloadKind", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "owner" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "owner", r.URL.Query(), &params.Owner, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "owner"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "owner", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "noOwner" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "noOwner", r.URL.Query(), &params.NoOwner, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "noOwner"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "noOwner", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", r.URL.Query(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "format"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "format", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", r.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageToken"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageToken", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageSize" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageSize", r.URL.Query(), &params.PageSize, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageSize"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageSize", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListExposures(w, r, id, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListWorkloads operation middleware
 func (siw *ServerInterfaceWrapper) ListWorkloads(w http.ResponseWriter, r *http.Request) {
 
@@ -9387,6 +9686,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/vulnerabilities", wrapper.ListVulnerabilities)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/vulnerabilities/{id}", wrapper.GetVulnerability)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/vulnerabilities/{id}/affected", wrapper.ListAffected)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/vulnerabilities/{id}/exposures", wrapper.ListExposures)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/workloads", wrapper.ListWorkloads)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/wds/logs", wrapper.FollowDeployments)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/scan-results", wrapper.ListScanResults)
@@ -11968,6 +12268,66 @@ func (response ListAffecteddefaultApplicationProblemPlusJSONResponse) VisitListA
 	return err
 }
 
+type ListExposuresRequestObject struct {
+	Id     VulnerabilityID `json:"id"`
+	Params ListExposuresParams
+}
+
+type ListExposuresResponseObject interface {
+	VisitListExposuresResponse(w http.ResponseWriter) error
+}
+
+type ListExposures200JSONResponse ExposurePage
+
+func (response ListExposures200JSONResponse) VisitListExposuresResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListExposures200TextcsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ListExposures200TextcsvResponse) VisitListExposuresResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ListExposuresdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListExposuresdefaultApplicationProblemPlusJSONResponse) VisitListExposuresResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListWorkloadsRequestObject struct {
 	Params ListWorkloadsParams
 }
@@ -12403,6 +12763,9 @@ type StrictServerInterface interface {
 	// ListAffected List the packages in images that a vulnerability affects
 	// (GET /api/v1/vulnerabilities/{id}/affected)
 	ListAffected(ctx context.Context, request ListAffectedRequestObject) (ListAffectedResponseObject, error)
+	// ListExposures List when workloads ran images with a vulnerability
+	// (GET /api/v1/vulnerabilities/{id}/exposures)
+	ListExposures(ctx context.Context, request ListExposuresRequestObject) (ListExposuresResponseObject, error)
 	// ListWorkloads List workloads
 	// (GET /api/v1/workloads)
 	ListWorkloads(ctx context.Context, request ListWorkloadsRequestObject) (ListWorkloadsResponseObject, error)
@@ -13876,6 +14239,33 @@ func (sh *strictHandler) ListAffected(w http.ResponseWriter, r *http.Request, id
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListAffectedResponseObject); ok {
 		if err := validResponse.VisitListAffectedResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListExposures operation middleware
+func (sh *strictHandler) ListExposures(w http.ResponseWriter, r *http.Request, id VulnerabilityID, params ListExposuresParams) {
+	var request ListExposuresRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListExposures(ctx, request.(ListExposuresRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListExposures")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListExposuresResponseObject); ok {
+		if err := validResponse.VisitListExposuresResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

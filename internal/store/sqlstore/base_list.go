@@ -65,8 +65,13 @@ func (s *Store) ListBases(ctx context.Context, in store.Namespaces, query store.
 		if err != nil {
 			return err
 		}
+		known, err := s.bases.known(tx, in)
+		if err != nil {
+			return err
+		}
+		page.Listed = known.entries
 		images := view.images(tx, current).Joins("JOIN image_layers b ON b.image_pk = i.id AND b.is_top = 0").
-			Joins("JOIN (?) d ON d.chain_id = b.chain_id AND d.position = b.position", basesIn(tx, in)).
+			Joins("JOIN (?) d ON d.chain_id = b.chain_id AND d.position = b.position", basesIn(tx, in, known)).
 			Joins("LEFT JOIN stated_bases st ON st.image_pk = i.id AND st.name <> ''")
 		if chosen := (place{query.Where, in}); !chosen.everywhere() {
 			images = images.Where("i.id IN (?)", chosen.images(tx))
@@ -78,7 +83,7 @@ func (s *Store) ListBases(ctx context.Context, in store.Namespaces, query store.
 		for i := range rows {
 			row := &rows[i]
 			page.Bases[i] = store.BaseSummary{
-				ChainID: row.ChainID, StatedName: row.StatedName, Layers: row.Layers, Images: row.Images, Scanned: row.Scanned, Counts: row.Counts.counts(),
+				ChainID: row.ChainID, Source: store.BaseShared, StatedName: row.StatedName, Layers: row.Layers, Images: row.Images, Scanned: row.Scanned, Counts: row.Counts.counts(),
 			}
 		}
 		if err != nil {
@@ -87,7 +92,7 @@ func (s *Store) ListBases(ctx context.Context, in store.Namespaces, query store.
 		if err := addBaseWorkloads(tx, place{query.Where, in}, page.Bases); err != nil {
 			return err
 		}
-		return addBaseImages(tx, view, current, page.Bases)
+		return addBaseImages(tx, view, current, known, page.Bases)
 	})
 	if err != nil {
 		return store.BasePage{}, err
@@ -97,8 +102,8 @@ func (s *Store) ListBases(ctx context.Context, in store.Namespaces, query store.
 
 // basesIn selects the bases of the visible images, as baseOf finds them, each once. An image and another one part at a layer: either that is the highest one of the
 // other image, or both have different layers on it. The highest layer at which the image parts with one that ends there, or that is another application, is
-// that of its base.
-func basesIn(tx *gorm.DB, in store.Namespaces) *gorm.DB {
+// that of its base, unless it has the layers of a listed image.
+func basesIn(tx *gorm.DB, in store.Namespaces, known knownBases) *gorm.DB {
 	layers := func() *gorm.DB {
 		rows := tx.Table("image_layers AS l")
 		if in.All() {
@@ -117,6 +122,13 @@ func basesIn(tx *gorm.DB, in store.Namespaces) *gorm.DB {
 	highest := layers().Joins(withNext).
 		Joins("JOIN (?) h ON h.chain_id = l.chain_id AND h.position = l.position AND h.next = n.chain_id AND h.application = l.application", parts).
 		Select("l.image_pk, MAX(l.position) AS position").Group("l.image_pk")
+	if known.images != "" {
+		// What has the layers of a listed image parts with it at the latest, so that it is among the others.
+		tops := tx.Table("image_layers AS g").Where("g.is_top = 1 AND g.image_pk IN (" + known.images + ")").Distinct("g.chain_id, g.position")
+		listed := layers().Where("l.is_top = 0").Joins("JOIN (?) g ON g.chain_id = l.chain_id AND g.position = l.position", tops).
+			Select("l.image_pk, MAX(l.position) AS position").Group("l.image_pk")
+		highest = tx.Table("(?) AS s", highest).Joins("LEFT JOIN (?) g ON g.image_pk = s.image_pk", listed).Select("s.image_pk, COALESCE(g.position, s.position) AS position")
+	}
 	return tx.Table("(?) AS p", highest).Joins("JOIN image_layers q ON q.image_pk = p.image_pk AND q.position = p.position").Distinct("q.chain_id, q.position")
 }
 
@@ -143,8 +155,8 @@ func addBaseWorkloads(tx *gorm.DB, chosen place, bases []store.BaseSummary) erro
 	})
 }
 
-// addBaseImages adds the oldest image that has the layers of each base only.
-func addBaseImages(tx *gorm.DB, view seen, current int64, bases []store.BaseSummary) error {
+// addBaseImages adds the image that has the layers of each base only: the oldest of those that are listed, or else of all, and says whether it is listed.
+func addBaseImages(tx *gorm.DB, view seen, current int64, known knownBases, bases []store.BaseSummary) error {
 	type layer struct {
 		chain  string
 		number int
@@ -155,17 +167,20 @@ func addBaseImages(tx *gorm.DB, view seen, current int64, bases []store.BaseSumm
 		chains[i] = bases[i].ChainID
 		at[layer{chains[i], bases[i].Layers}] = &bases[i]
 	}
+	isListed := "0"
+	if known.images != "" {
+		isListed = "CASE WHEN i.id IN (" + known.images + ") THEN 1 ELSE 0 END"
+	}
 	return inParts(chains, func(part []string) error {
 		images := view.images(tx, current).Joins("JOIN image_layers b ON b.image_pk = i.id").Joins("LEFT JOIN sbom_creations a ON a.image_pk = i.id").Where("b.is_top = 1 AND b.chain_id IN ?", part)
-		if !view.in.All() {
-			images = images.Where("i.id IN (?)", visibleImages(tx, view.in))
-		}
-		numbered := images.Select("b.chain_id, b.position + 1 AS layers, i.image_id, i.platform, i.matched_at, " + perCount("i.%[1]s") +
-			", ROW_NUMBER() OVER (PARTITION BY b.chain_id, b.position ORDER BY " + createdOrLast + ", i.image_id, i.platform) AS number")
+		images = visibleOnly(tx, images, "i.id", view.in)
+		numbered := images.Select("b.chain_id, b.position + 1 AS layers, i.image_id, i.platform, i.matched_at, " + isListed + " AS listed, " + perCount("i.%[1]s") +
+			", ROW_NUMBER() OVER (PARTITION BY b.chain_id, b.position ORDER BY " + isListed + " DESC, " + createdOrLast + ", i.image_id, i.platform) AS number")
 		var found []struct {
 			ChainID, ImageID, Platform string
 			Layers                     int
 			MatchedAt                  int64
+			Listed                     bool
 			Counts                     countsRow `gorm:"embedded"`
 		}
 		err := tx.Table("(?) AS n", numbered).Select("n.*").Where("n.number = 1").Scan(&found).Error
@@ -176,6 +191,9 @@ func addBaseImages(tx *gorm.DB, view seen, current int64, bases []store.BaseSumm
 			base := at[layer{found[i].ChainID, found[i].Layers}]
 			if base == nil {
 				continue
+			}
+			if found[i].Listed {
+				base.Source = store.BaseListed
 			}
 			if base.Image, err = keyOf(found[i].ImageID, found[i].Platform); err != nil {
 				return err

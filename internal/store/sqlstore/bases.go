@@ -55,26 +55,25 @@ func saveLayerSizes(tx *txn, image int64, sizes []int64) error {
 	return tx.Insert("layer_sizes", []string{"image_pk", "position", "size"}, values, "")
 }
 
-// foundBase is what an image shares with others: its lowest layers, up to a position. ImagePk is an image that has these layers only, 0 if there is none.
+// foundBase is what an image shares with others: its lowest layers, up to a position. ImagePk is an image that has these layers only, 0 if there is none, and
+// Listed says that the list of base images has it.
 type foundBase struct {
 	Position          int64
 	ChainID           string
+	Listed            bool
 	ImagePk           int64
 	ImageID, Platform string
 }
 
 // baseOf reads the base of an image among the images that are visible in some namespaces, nil if it has none. Images that have all layers of the image say nothing
 // of its base: they are copies of it, or were built on it.
-func baseOf(tx *gorm.DB, in store.Namespaces, image int64) (*foundBase, error) {
-	visible := func(rows *gorm.DB, column string) *gorm.DB {
-		if in.All() {
-			return rows
-		}
-		return rows.Where(column+" IN (?)", visibleImages(tx, in))
+func (s *Store) baseOf(tx *gorm.DB, in store.Namespaces, image int64) (*foundBase, error) {
+	if listed, err := s.bases.of(tx, in, image); err != nil || listed != nil {
+		return listed, err
 	}
 	const hasAll = "EXISTS (SELECT 1 FROM image_layers x WHERE x.image_pk = o.image_pk AND x.position = t.position AND x.chain_id = t.chain_id)"
-	others := visible(tx.Table("image_layers AS o").Select("1").
-		Where("o.chain_id = l.chain_id AND o.position = l.position AND (o.is_top = 1 OR o.application <> l.application) AND NOT "+hasAll), "o.image_pk")
+	others := visibleOnly(tx, tx.Table("image_layers AS o").Select("1").
+		Where("o.chain_id = l.chain_id AND o.position = l.position AND (o.is_top = 1 OR o.application <> l.application) AND NOT "+hasAll), "o.image_pk", in)
 	var found []foundBase
 	err := tx.Table("image_layers AS l").Joins("JOIN image_layers t ON t.image_pk = l.image_pk AND t.is_top = 1").
 		Where("l.image_pk = ? AND l.is_top = 0 AND EXISTS (?)", image, others).
@@ -87,8 +86,8 @@ func baseOf(tx *gorm.DB, in store.Namespaces, image int64) (*foundBase, error) {
 		ID                int64
 		ImageID, Platform string
 	}
-	err = visible(tx.Table("image_layers AS b").Joins("CROSS JOIN images k").Joins("LEFT JOIN sbom_creations a ON a.image_pk = k.id").
-		Where("b.chain_id = ? AND b.position = ? AND b.is_top = 1 AND k.id = b.image_pk", base.ChainID, base.Position), "k.id").
+	err = visibleOnly(tx, tx.Table("image_layers AS b").Joins("CROSS JOIN images k").Joins("LEFT JOIN sbom_creations a ON a.image_pk = k.id").
+		Where("b.chain_id = ? AND b.position = ? AND b.is_top = 1 AND k.id = b.image_pk", base.ChainID, base.Position), "k.id", in).
 		Select("k.id, k.image_id, k.platform").Order(createdOrLast + ", k.image_id, k.platform").Limit(1).Scan(&known).Error
 	if len(known) > 0 {
 		base.ImagePk, base.ImageID, base.Platform = known[0].ID, known[0].ImageID, known[0].Platform
@@ -97,7 +96,7 @@ func baseOf(tx *gorm.DB, in store.Namespaces, image int64) (*foundBase, error) {
 }
 
 // addBase adds the base to an image, or why its layers are not known.
-func addBase(tx *gorm.DB, in store.Namespaces, id int64, image *store.Image) error {
+func (s *Store) addBase(tx *gorm.DB, in store.Namespaces, id int64, image *store.Image) error {
 	var stated []model.StatedBase
 	if err := tx.Raw("SELECT name, digest FROM stated_bases WHERE image_pk = ?", id).Scan(&stated).Error; err != nil {
 		return err
@@ -110,11 +109,14 @@ func addBase(tx *gorm.DB, in store.Namespaces, id int64, image *store.Image) err
 		return err
 	}
 	image.LayersUnknown = strings.Join(unknown, "") // There is at most one.
-	base, err := baseOf(tx, in, id)
+	base, err := s.baseOf(tx, in, id)
 	if err != nil || base == nil {
 		return err
 	}
-	image.Base.Layers, image.Base.ChainID = int(base.Position)+1, base.ChainID
+	image.Base.Layers, image.Base.ChainID, image.Base.Source = int(base.Position)+1, base.ChainID, store.BaseShared
+	if base.Listed {
+		image.Base.Source = store.BaseListed
+	}
 	if base.ImagePk != 0 {
 		image.Base.Image, err = keyOf(base.ImageID, base.Platform)
 	}
@@ -130,8 +132,8 @@ type origins struct {
 }
 
 // originsIn reads the base of an image, which depends on the other images that are visible.
-func originsIn(tx *gorm.DB, in store.Namespaces, image int64) (origins, error) {
-	base, err := baseOf(tx, in, image)
+func (s *Store) originsIn(tx *gorm.DB, in store.Namespaces, image int64) (origins, error) {
+	base, err := s.baseOf(tx, in, image)
 	if err != nil || base == nil {
 		return origins{image: image}, err
 	}

@@ -157,7 +157,7 @@ func (s *Store) Findings(ctx context.Context, in store.Namespaces, query store.F
 		now := s.now()
 		origins := origins{image: image.ID}
 		if query.Described || query.Origin != "" {
-			if origins, err = originsIn(tx, in, image.ID); err != nil {
+			if origins, err = s.originsIn(tx, in, image.ID); err != nil {
 				return err
 			}
 		}

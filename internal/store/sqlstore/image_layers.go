@@ -68,7 +68,7 @@ type imageTree struct {
 	origins origins
 }
 
-func treeOf(tx *gorm.DB, in store.Namespaces, key model.ImageKey) (*imageTree, error) {
+func (s *Store) treeOf(tx *gorm.DB, in store.Namespaces, key model.ImageKey) (*imageTree, error) {
 	image, err := findImage(tx, in, key)
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func treeOf(tx *gorm.DB, in store.Namespaces, key model.ImageKey) (*imageTree, e
 	for i, layer := range slices.Backward(tree.layers) {
 		tree.numbers[layer] = i + 1
 	}
-	tree.origins, err = originsIn(tx, in, image.ID)
+	tree.origins, err = s.originsIn(tx, in, image.ID)
 	return tree, err
 }
 
@@ -232,7 +232,7 @@ func (s *Store) ImagePackages(ctx context.Context, in store.Namespaces, query st
 	var page store.ImagePackagePage
 	err := s.read(ctx, "list the packages of an image", func(tx *gorm.DB) error {
 		page = store.ImagePackagePage{}
-		tree, err := treeOf(tx, in, query.Image)
+		tree, err := s.treeOf(tx, in, query.Image)
 		if err != nil {
 			return err
 		}
@@ -328,7 +328,7 @@ func (s *Store) ImageLayers(ctx context.Context, in store.Namespaces, query stor
 	var layers []store.ImageLayer
 	query.Layer = nil
 	err := s.read(ctx, "list the layers of an image", func(tx *gorm.DB) error {
-		tree, err := treeOf(tx, in, query.Image)
+		tree, err := s.treeOf(tx, in, query.Image)
 		if err != nil {
 			return err
 		}

@@ -70,7 +70,7 @@ func (s *Store) Image(ctx context.Context, in store.Namespaces, key model.ImageK
 			return err
 		}
 		images := []store.Image{image}
-		err = errors.Join(s.addOverdue(tx, in, []imageRow{row}, images), addOwners(tx, in, []imageRow{row}, images), addBase(tx, in, row.ID, &images[0]))
+		err = errors.Join(s.addOverdue(tx, in, []imageRow{row}, images), addOwners(tx, in, []imageRow{row}, images), s.addBase(tx, in, row.ID, &images[0]))
 		image = images[0]
 		return err
 	})

@@ -75,6 +75,7 @@ func BenchmarkLists(b *testing.B) {
 		l.findings()
 		l.vulnerabilities()
 		l.affected()
+		l.exposures()
 		l.packages()
 		l.workloads()
 		l.fixes()
@@ -221,6 +222,18 @@ func (l *lists) affected() {
 	list("closed", store.AffectedQuery{ID: fleet.CVE(667), Closed: true})
 }
 
+func (l *lists) exposures() {
+	for name, query := range map[string]store.ExposureQuery{
+		"of-one": {ID: fleet.CVE(666)}, "everywhere": {ID: fleet.CVE(bulk.WideCVE())},
+		"namespace": {ID: fleet.CVE(bulk.WideCVE()), Where: store.Where{Namespace: "namespace-7"}},
+	} {
+		l.measure("exposures-"+name, func(ctx context.Context) (int, error) {
+			page, err := l.s.Exposures(ctx, store.AllNamespaces(), query)
+			return page.Total, err
+		})
+	}
+}
+
 func (l *lists) packages() {
 	list := func(name string, query store.PackageQuery) {
 		l.measure("packages-"+name, func(ctx context.Context) (int, error) {
@@ -294,6 +307,11 @@ func (l *lists) bases() {
 	}
 	list("namespace", store.AllNamespaces(), store.BaseQuery{Where: store.Where{Namespace: "namespace-7"}})
 	list("seen-in-a-namespace", store.OnlyNamespaces("namespace-7"), store.BaseQuery{})
+	var err error
+	if l.s.bases, err = newListedBases([]string{"registry.example/team-1*/*"}); err != nil {
+		l.b.Fatal(err)
+	}
+	list("listed", store.AllNamespaces(), store.BaseQuery{})
 }
 
 func (l *lists) history() {

@@ -53,6 +53,14 @@ func visibleImages(tx *gorm.DB, in store.Namespaces) *gorm.DB {
 	return tx.Table("image_namespaces AS m").Select("m.image_pk").Where(isWithin("m.namespace", in))
 }
 
+// visibleOnly adds the condition that a column is an image that is visible in some namespaces.
+func visibleOnly(tx, rows *gorm.DB, column string, in store.Namespaces) *gorm.DB {
+	if in.All() {
+		return rows
+	}
+	return rows.Where(column+" IN (?)", visibleImages(tx, in))
+}
+
 // visibleSince selects the images that are visible in some namespaces, and since when.
 func visibleSince(tx *gorm.DB, in store.Namespaces) *gorm.DB {
 	return visibleImages(tx, in).Select("m.image_pk, MIN(m.since) AS since").Group("m.image_pk")

@@ -21,7 +21,7 @@ func TestVisible(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			storetest.RunVisible(t, histories, func(t *testing.T, clk clock.PassiveClock) store.Store {
-				config := Config{Type: name, Clock: clk, MaxOpenConns: 4}
+				config := Config{Type: name, Clock: clk, MaxOpenConns: 4, BaseImages: storetest.BaseImages()}
 				if name == sqldb.TypeSQLite {
 					config.DSN = migrated(t)
 				} else {

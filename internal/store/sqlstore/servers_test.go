@@ -112,7 +112,7 @@ func suite(t *testing.T, config func(t *testing.T) Config) {
 	}
 	run(t, func(t *testing.T, clk clock.PassiveClock) store.Store {
 		config := config(t)
-		config.Clock = clk
+		config.Clock, config.BaseImages = clk, storetest.BaseImages()
 		s := openWith(t, config)
 		s.fewImages, s.manyPackages, s.fewChosen = 1, 2, 1 // So that lists of some images are read in both ways.
 		t.Cleanup(func() { checkHeld(t, s) })

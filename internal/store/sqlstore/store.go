@@ -46,6 +46,8 @@ type Config struct {
 	Wait bool
 	// Cluster names the cluster in the history of running images; it may be empty. At most 255 bytes.
 	Cluster string
+	// BaseImages are patterns of base images, as of decision.ParseImagePattern; at most store.MaxListedBases.
+	BaseImages []string
 	// Rules evaluates the rules of VEX statements. Without it, SyncVEX fails, and rules that are stored match nothing that is found.
 	Rules decision.Rules
 }
@@ -66,6 +68,7 @@ type Store struct {
 	encoder                            *zstd.Encoder
 	decoder                            *zstd.Decoder
 	rules                              decision.Rules
+	bases                              listedBases
 
 	suppressed suppressedCount
 
@@ -90,8 +93,11 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	if s.clock == nil {
 		s.clock = clock.RealClock{}
 	}
-	// One goroutine each: EncodeAll and DecodeAll run in the caller's.
 	var err error
+	if s.bases, err = newListedBases(config.BaseImages); err != nil {
+		return nil, err
+	}
+	// One goroutine each: EncodeAll and DecodeAll run in the caller's.
 	if s.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20)); err != nil {
 		return nil, fmt.Errorf("prepare compression: %w", err)
 	}

@@ -66,7 +66,7 @@ func (f *fixture) checkBases(t *testing.T, step string, in store.Namespaces) {
 		if image.Base.Layers == 0 || want[image.Base.ChainID] != nil {
 			continue
 		}
-		base := &store.BaseSummary{Layers: image.Base.Layers, ChainID: image.Base.ChainID, Image: image.Base.Image}
+		base := &store.BaseSummary{Layers: image.Base.Layers, ChainID: image.Base.ChainID, Source: image.Base.Source, Image: image.Base.Image}
 		want[base.ChainID] = base
 		on, err := f.ListImages(t.Context(), in, store.ImageQuery{Base: base.ChainID})
 		must(t, err)
@@ -157,7 +157,7 @@ var baseTests = map[string]func(*testing.T, *fixture){
 		all := store.AllNamespaces()
 		at := func(key model.ImageKey, numbers ...int) store.Base {
 			chain := model.ChainIDs(layers(numbers...))
-			return store.Base{Layers: len(numbers), ChainID: chain[len(chain)-1], Image: key}
+			return store.Base{Layers: len(numbers), ChainID: chain[len(chain)-1], Source: store.BaseShared, Image: key}
 		}
 		f.layered(t, one, 1, 2, 3)
 		f.expectBase(t, "the only image", all, one, store.Base{})
@@ -257,7 +257,7 @@ var baseTests = map[string]func(*testing.T, *fixture){
 		chain := model.ChainIDs(layers(1, 2))[1]
 		expect := func(step string, of model.ImageKey, origins [2]model.Origin, bases int) {
 			t.Helper()
-			f.expectBase(t, step, all, mounted, store.Base{Layers: 2, ChainID: chain, Image: of})
+			f.expectBase(t, step, all, mounted, store.Base{Layers: 2, ChainID: chain, Source: store.BaseShared, Image: of})
 			packages := f.packagesOf(t, all, store.ImagePackageQuery{Image: mounted})
 			if diff := gocmp.Diff([]string{fmt.Sprint("0 /p1 p1 ", origins[0], " 1"), fmt.Sprint("0 /p3 p3 ", origins[1], " 0")}, packages); diff != "" {
 				t.Errorf("%s: packages (-want +got):\n%s", step, diff)

@@ -26,6 +26,7 @@ var searchModelTests = func() map[string]func(*testing.T, *fixture) {
 					m.checkAffected(store.AffectedQuery{Suppressed: true})
 					m.checkAffected(store.AffectedQuery{Closed: true})
 					m.checkAffected(store.AffectedQuery{On: m.begin.Add(time.Duration(m.random.Int64N(int64(m.now.Sub(m.begin)) + 1)))})
+					m.checkExposures()
 					m.checkPackages()
 					m.checkWorkloads()
 					m.checkOwners()

@@ -16,11 +16,11 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-// Run runs the suite. open returns a new empty store each time that takes the time from clk, and closes it at the end of the test.
+// Run runs the suite. open returns a new empty store each time that takes the time from clk and has the list BaseImages, and closes it at the end of the test.
 func Run(t *testing.T, open func(t *testing.T, clk clock.PassiveClock) store.Store) {
 	t.Helper()
 	runGroups(t, open,
-		imageTests, sbomTests, listTests, findingTests, resultSetTests, answerTests, failureTests, symbolTests, expiryTests, changeTests, modelTests, openingTests, presenceTests, rolloutTests, undoTests, evaluationTests, coverageTests, ownerTests, baseTests, imagePackageTests, runningTests, runningModelTests, trendTests, scanTests, scanJobTests, newerTagTests, recatalogTests, sourceTests, lifecycleTests, reportTests, sharedDatabaseTests, sessionTests, decisionTests, decisionRecordTests, decisionImageTests, decisionPlaceTests, decisionRestoreTests, previewTests, policyTests, policyPlaceTests, policyModelTests, notificationTests, reportSinkTests, introductionTests, reminderTests, summaryTests, fixTests, tagFixModelTests, eventTests, feedTests, concurrencyTests,
+		imageTests, sbomTests, listTests, findingTests, resultSetTests, answerTests, failureTests, symbolTests, expiryTests, changeTests, modelTests, openingTests, presenceTests, rolloutTests, undoTests, evaluationTests, coverageTests, ownerTests, baseTests, listedBaseTests, exposureTests, imagePackageTests, runningTests, runningModelTests, trendTests, scanTests, scanJobTests, newerTagTests, recatalogTests, sourceTests, lifecycleTests, reportTests, sharedDatabaseTests, sessionTests, decisionTests, decisionRecordTests, decisionImageTests, decisionPlaceTests, decisionRestoreTests, previewTests, policyTests, policyPlaceTests, policyModelTests, notificationTests, reportSinkTests, introductionTests, reminderTests, summaryTests, fixTests, tagFixModelTests, eventTests, feedTests, concurrencyTests,
 	)
 }
 

@@ -270,6 +270,12 @@ func (h *history) readSearches(reads map[string]func(f *fixture) (any, error)) {
 	}
 	for _, id := range []string{"CVE-0", "GHSA-CVE-1", "CVE-2"} {
 		reads["VulnerabilityRecords "+id] = func(f *fixture) (any, error) { return f.VulnerabilityRecords(ctx, in, id) }
+		reads["Exposures "+id+fmt.Sprint(where)] = func(f *fixture) (any, error) {
+			return pages(2, func(page store.Page) ([]store.WorkloadExposures, string, any, error) {
+				got, err := f.Exposures(ctx, in, store.ExposureQuery{ID: id, Where: where, Page: page})
+				return got.Workloads, got.NextToken, got.Total, err
+			})
+		}
 		passed := h.clock.Now().Sub(oldBuild.Built)
 		for _, query := range []store.AffectedQuery{
 			{ID: id, Where: where}, {ID: id, Where: where, Suppressed: true}, {ID: id, Where: where, Closed: true}, {ID: id, Where: where, On: oldBuild.Built.Add(time.Duration(h.random.Int64N(int64(passed))))},

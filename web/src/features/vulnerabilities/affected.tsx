@@ -17,9 +17,17 @@ import { dayOf } from "@/lib/day";
 import { plural } from "@/lib/format";
 import { fileStem } from "@/lib/image-id";
 import { AffectedCard, affectedColumns, affectedGrid } from "./affected-columns";
-import { affectedFilters, times, toAffectedRequest, type AffectedFilters, type Time } from "./filters";
+import {
+  affectedFilters,
+  rowsOf,
+  times,
+  toAffectedRequest,
+  type AffectedFilters,
+  type Time,
+} from "./filters";
 import { useAffected } from "./queries";
 import { Timeline } from "./timeline-view";
+import { WorkloadTimeline } from "./workload-timeline";
 
 const tabs = [
   { value: times.now, label: "Current" },
@@ -50,7 +58,11 @@ export function AffectedList({ id }: { id: string }) {
       </h2>
       <Tabs label="When" options={tabs} value={filters.time} onChange={(time) => update({ time })}>
         {filters.time === times.timeline ? (
-          <Timeline id={id} filters={filters} update={update} />
+          filters.by === rowsOf.workload ? (
+            <WorkloadTimeline id={id} filters={filters} update={update} />
+          ) : (
+            <Timeline id={id} filters={filters} update={update} />
+          )
         ) : (
           <AffectedTable id={id} time={filters.time} filters={filters} update={update} />
         )}

@@ -55,8 +55,13 @@ export const times = { now: "now", closed: "closed", day: "day", timeline: "time
 /** The times that are listed finding by finding. */
 export type Time = Exclude<keyof typeof times, "timeline">;
 
+/** What the timeline has a row for. */
+export const rowsOf = { image: "image", workload: "workload" } as const;
+export type RowsOf = keyof typeof rowsOf;
+
 export interface AffectedFilters {
   time: keyof typeof times;
+  by: RowsOf;
   /** A day of UTC such as 2026-01-31, which counts when the time is "day"; empty while none was chosen. */
   on: string;
   namespace: string;
@@ -67,6 +72,7 @@ export interface AffectedFilters {
 
 export const affectedFilters = address<AffectedFilters>({
   time: choice("time", times, times.now),
+  by: choice("by", rowsOf, rowsOf.image),
   on: notNarrowing(day("on")),
   namespace: text("namespace", 253),
   owner: text("owner", 253),

@@ -12,22 +12,19 @@ import { Empty } from "@/features/session/empty";
 import { listAffected } from "@/gen/vulnerabilities/vulnerabilities";
 import { useNow } from "@/lib/clock";
 import { cn } from "@/lib/cn";
-import { formatDay, formatNumber, plural } from "@/lib/format";
+import { formatNumber, plural } from "@/lib/format";
 import { imagePath } from "@/lib/image-id";
 import { sumsKey } from "@/lib/lists";
 import { orAbsent } from "@/lib/address";
 import { visible } from "@/lib/text";
 import { affectedFilters, type AffectedFilters } from "./filters";
+import { dayText, spanText } from "./span-text";
 import { position, timeline, type Span, type TimelineRow } from "./timeline";
+import { TimelineBy } from "./timeline-by";
 
 /** How many findings are asked for, open and closed ones each, and how many images are shown of them. */
 const asked = 500;
 const maxRows = 100;
-
-const dayText = (time: number) => formatDay(new Date(time).toISOString().slice(0, 10));
-
-const spanText = ({ from, to }: Span) =>
-  to === undefined ? `since ${dayText(from)}` : `${dayText(from)} to ${dayText(to)}`;
 
 function unknownText({ had, unknown }: TimelineRow) {
   const text = had.length > 0 ? "Some findings: not known since when" : "Not known since when";
@@ -76,6 +73,7 @@ export function Timeline({
         filtered={affectedFilters.isFiltered(filters)}
         onClear={clear}
       >
+        <TimelineBy filters={filters} update={update} />
         <NamespaceFilter value={filters.namespace} onChange={(namespace) => update({ namespace })} />
         <OwnerFilter value={filters.owner} onChange={(owner) => update({ owner })} />
       </FilterBar>

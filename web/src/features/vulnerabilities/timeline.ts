@@ -1,4 +1,4 @@
-import type { Affected, AffectedPage, Workload } from "@/gen/model";
+import type { Affected, AffectedPage, Workload, WorkloadExposures } from "@/gen/model";
 
 /** A time from and to, in milliseconds; the end is absent while it goes on. */
 export interface Span {
@@ -47,6 +47,10 @@ function span(from: string | undefined, to: string | undefined): Span[] {
   const start = time(from);
   return start === undefined ? [] : [{ from: start, ...endsAt(Math.max(start, time(to) ?? Infinity)) }];
 }
+
+/** When a workload ran images with the vulnerability, as far as that is listed. */
+export const exposureSpans = ({ exposures }: WorkloadExposures) =>
+  exposures.flatMap(({ since, until }) => span(since, until));
 
 const compare = (a: string, b: string) => Number(a > b) - Number(a < b);
 

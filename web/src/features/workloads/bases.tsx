@@ -10,9 +10,10 @@ import { StatePanel } from "@/components/ui/state";
 import { useList } from "@/components/ui/use-list";
 import type { Column } from "@/components/ui/virtual-table";
 import { BaseName } from "@/features/images/bases/base-name";
+import { UnknownBases } from "@/features/images/bases/unknown-bases";
 import { Empty } from "@/features/session/empty";
 import { getListBasesUrl, listBases } from "@/gen/images/images";
-import type { BasePage, BaseSummary } from "@/gen/model";
+import { BaseSource, type BasePage, type BaseSummary } from "@/gen/model";
 import { plural } from "@/lib/format";
 import { sumsKey } from "@/lib/lists";
 import { imagesOnBasePath, workloadsOnBasePath } from "@/lib/paths";
@@ -27,7 +28,10 @@ const Name = (row: BaseSummary) => (
     <span className="block truncate text-sm font-medium">
       <BaseName base={row} />
     </span>
-    <span className="block truncate text-xs text-muted">{plural(row.layers, "layer")}</span>
+    <span className="block truncate text-xs text-muted">
+      {plural(row.layers, "layer")}
+      {row.source === BaseSource.listed && " · listed"}
+    </span>
   </>
 );
 
@@ -138,6 +142,7 @@ export function WorkloadBaseList({
         <OwnerFilter value={filters.owner} onChange={(owner) => update({ owner })} />
       </FilterBar>
       <h2 className="sr-only">Base images</h2>
+      <UnknownBases listed={list.page?.listed} />
       <ListPanel
         label="Base images"
         list={list}

@@ -1330,8 +1330,9 @@ export const getListBasesUrl = (params?: ListBasesParams) => {
 };
 
 /**
- * A base image is what images were built on: the most layers, from the lowest one, that an image shares with another visible image that has no other layers or
- * another name (the last part of the repository). Images whose layers are not known have no base image here.
+ * A base image is what images were built on: the most layers, from the lowest one, of a visible image that the list of base images names, and that has no other
+ * layers. Without such an image, it is the most layers that an image shares with another visible image that has no other layers or another name (the last
+ * part of the repository). Images whose layers are not known have no base image here.
  * @summary List base images with the images on them
  */
 export const listBases = async (

@@ -3,10 +3,16 @@
  * Do not edit.
  */
 import type { BaseSummary } from "./baseSummary.ts";
+import type { ListedBase } from "./listedBase.ts";
 
 export interface BasePage {
   items: BaseSummary[];
   /** Number of items on all pages. */
   total: number;
   nextPageToken?: string;
+  /**
+   * The list of base images. Users who may read some namespaces only get the entries that match an image they see. Absent if there is none.
+   * @maxItems 100
+   */
+  listed?: ListedBase[];
 }

@@ -17,7 +17,9 @@ import type {
 
 import type {
   AffectedPage,
+  ExposurePage,
   ListAffectedParams,
+  ListExposuresParams,
   ListVulnerabilitiesParams,
   ProblemResponse,
   VulnerabilityDetails,
@@ -431,6 +433,148 @@ export function useListAffected<
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> } {
   const queryOptions = getListAffectedQueryOptions(id, params, options);
+
+  const query = useQuery(queryOptions, queryClient) as UseQueryResult<TData, TError> & {
+    queryKey: DataTag<QueryKey, TData, TError>;
+  };
+
+  return withQueryKey(query, queryOptions.queryKey);
+}
+
+export const getListExposuresUrl = (id: string, params?: ListExposuresParams) => {
+  const normalizedParams = new URLSearchParams();
+
+  Object.entries(params || {}).forEach(([key, value]) => {
+    if (value !== undefined) {
+      normalizedParams.append(key, value === null ? "null" : String(value));
+    }
+  });
+
+  const stringifiedParams = normalizedParams.toString();
+
+  return stringifiedParams.length > 0
+    ? `/api/v1/vulnerabilities/${encodeURIComponent(String(id))}/exposures?${stringifiedParams}`
+    : `/api/v1/vulnerabilities/${encodeURIComponent(String(id))}/exposures`;
+};
+
+/**
+ * The workloads that run or ran images with the vulnerability, as far as history is kept: the one that did so first is first. An exposure begins when the
+ * workload begins to run such an image, or when a database build opens the finding. It ends when the workload runs only other images, when a database
+ * build closes the finding, or when the workload ends. What decisions suppress is included.
+ * @summary List when workloads ran images with a vulnerability
+ */
+export const listExposures = async (
+  id: string,
+  params?: ListExposuresParams,
+  options?: Parameters<typeof request>[1],
+): Promise<ExposurePage> => {
+  return request<ExposurePage>(getListExposuresUrl(id, params), {
+    ...options,
+    method: "GET",
+  });
+};
+
+export const getListExposuresQueryKey = (id: string, params?: ListExposuresParams) => {
+  return [`/api/v1/vulnerabilities/${id}/exposures`, ...(params ? [params] : [])] as const;
+};
+
+export const getListExposuresQueryOptions = <
+  TData = Awaited<ReturnType<typeof listExposures>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  id: string,
+  params?: ListExposuresParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listExposures>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+) => {
+  const { query: queryOptions, request: requestOptions } = options ?? {};
+
+  const queryKey = queryOptions?.queryKey ?? getListExposuresQueryKey(id, params);
+
+  const queryFn: QueryFunction<Awaited<ReturnType<typeof listExposures>>> = ({ signal }) =>
+    listExposures(id, params, { signal, ...requestOptions });
+
+  return { queryKey, queryFn, enabled: id !== null && id !== undefined, ...queryOptions } as UseQueryOptions<
+    Awaited<ReturnType<typeof listExposures>>,
+    TError,
+    TData
+  > & { queryKey: DataTag<QueryKey, TData, TError> };
+};
+
+export type ListExposuresQueryResult = NonNullable<Awaited<ReturnType<typeof listExposures>>>;
+export type ListExposuresQueryError = ErrorType<ProblemResponse>;
+
+export function useListExposures<
+  TData = Awaited<ReturnType<typeof listExposures>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  id: string,
+  params: undefined | ListExposuresParams,
+  options: {
+    query: Partial<UseQueryOptions<Awaited<ReturnType<typeof listExposures>>, TError, TData>> &
+      Pick<
+        DefinedInitialDataOptions<
+          Awaited<ReturnType<typeof listExposures>>,
+          TError,
+          Awaited<ReturnType<typeof listExposures>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): DefinedUseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function useListExposures<
+  TData = Awaited<ReturnType<typeof listExposures>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  id: string,
+  params?: ListExposuresParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listExposures>>, TError, TData>> &
+      Pick<
+        UndefinedInitialDataOptions<
+          Awaited<ReturnType<typeof listExposures>>,
+          TError,
+          Awaited<ReturnType<typeof listExposures>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function useListExposures<
+  TData = Awaited<ReturnType<typeof listExposures>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  id: string,
+  params?: ListExposuresParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listExposures>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+/**
+ * @summary List when workloads ran images with a vulnerability
+ */
+
+export function useListExposures<
+  TData = Awaited<ReturnType<typeof listExposures>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  id: string,
+  params?: ListExposuresParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listExposures>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> } {
+  const queryOptions = getListExposuresQueryOptions(id, params, options);
 
   const query = useQuery(queryOptions, queryClient) as UseQueryResult<TData, TError> & {
     queryKey: DataTag<QueryKey, TData, TError>;

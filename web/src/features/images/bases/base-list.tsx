@@ -13,7 +13,7 @@ import { useList } from "@/components/ui/use-list";
 import type { Column } from "@/components/ui/virtual-table";
 import { Empty } from "@/features/session/empty";
 import { getListBasesUrl, listBases } from "@/gen/images/images";
-import { ListBasesSort as By, type BasePage, type BaseSummary, type Counts } from "@/gen/model";
+import { BaseSource, ListBasesSort as By, type BasePage, type BaseSummary, type Counts } from "@/gen/model";
 import { useAddress } from "@/lib/address";
 import { plural } from "@/lib/format";
 import { parseImageId } from "@/lib/image-id";
@@ -23,6 +23,7 @@ import { visible } from "@/lib/text";
 import { GroupSelect } from "../list/group-select";
 import { BaseName } from "./base-name";
 import { baseFilters, sortOptions, toRequest, type BaseFilters } from "./filters";
+import { UnknownBases } from "./unknown-bases";
 
 const baseKey = ({ chainId }: BaseSummary) => chainId;
 
@@ -33,6 +34,7 @@ const Name = (row: BaseSummary) => (
     </span>
     <span className="block truncate text-xs text-muted">
       {plural(row.layers, "layer")}
+      {row.source === BaseSource.listed && " · listed"}
       {row.imageId && <> · {parseImageId(visible(row.imageId)).digest}</>}
     </span>
   </>
@@ -146,6 +148,7 @@ export function BaseList() {
         />
       </FilterBar>
       <h2 className="sr-only">Base images</h2>
+      <UnknownBases listed={list.page?.listed} />
       <ListPanel
         label="Base images"
         list={list}

@@ -2,7 +2,7 @@ import type { ReactNode } from "react";
 import { Link } from "react-router";
 import { CopyButton } from "@/components/ui/copy-button";
 import { RelativeTime } from "@/components/ui/relative-time";
-import type { BaseImage, Image } from "@/gen/model";
+import { BaseSource, type BaseImage, type Image } from "@/gen/model";
 import { visible } from "@/lib/text";
 import { formatBytes, formatDay, formatNumber, plural } from "@/lib/format";
 import { imagesOnBasePath } from "@/lib/paths";
@@ -26,6 +26,7 @@ function Base({ base }: { base: BaseImage }) {
       <BaseName base={base} />
       {base.layers !== undefined && base.chainId && (
         <span className="block text-[13px] text-muted">
+          {base.source === BaseSource.listed && "listed, "}
           {plural(base.layers, "layer")},{" "}
           <Link
             to={imagesOnBasePath(base.chainId)}

@@ -1,0 +1,299 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
+)
+
+// exposureOrder has the workload that was exposed first in front.
+var exposureOrder = []sqldb.SortKey{{Column: "l.since", Number: true}, {Column: "l.namespace"}, {Column: "l.kind"}, {Column: "l.name"}}
+
+// exposureToken is what a page token of exposed workloads belongs to.
+type exposureToken struct {
+	List, ID string
+	Where    store.Where
+}
+
+// exposedWorkload is a workload with when it was exposed first.
+type exposedWorkload struct {
+	Namespace, Kind, Name string
+	Since                 int64
+}
+
+func (r *exposedWorkload) value(column string) string {
+	switch column {
+	case "l.namespace":
+		return r.Namespace
+	case "l.kind":
+		return r.Kind
+	case "l.name":
+		return r.Name
+	default:
+		return strconv.FormatInt(r.Since, 10)
+	}
+}
+
+func (r *exposedWorkload) workload() store.Workload {
+	return store.Workload{Namespace: r.Namespace, Kind: r.Kind, Name: r.Name}
+}
+
+// suppressedInWorkload is the condition that decisions suppress finding f in the image of ip in the workload of u.
+const suppressedInWorkload = `EXISTS (SELECT 1 FROM finding_suppressions fs WHERE fs.finding_id = f.id AND (fs.reach = 0
+	OR EXISTS (SELECT 1 FROM reached x WHERE x.reach = fs.reach AND x.image_pk = ip.image_pk)
+	OR EXISTS (SELECT 1 FROM reached_namespaces y WHERE y.reach = fs.reach AND y.image_pk = ip.image_pk AND y.namespace = u.namespace AND ` + hasWorkload + ")))"
+
+// Exposures implements store.Reader.
+func (s *Store) Exposures(ctx context.Context, in store.Namespaces, query store.ExposureQuery) (store.ExposurePage, error) {
+	const what = "list when workloads had a vulnerability"
+	if query.ID == "" {
+		return store.ExposurePage{}, fmt.Errorf("%s: the ID of the vulnerability is missing", what)
+	}
+	var page store.ExposurePage
+	err := s.read(ctx, what, func(tx *gorm.DB) error {
+		page = store.ExposurePage{}
+		current, err := currentNumber(tx)
+		if err != nil {
+			return err
+		}
+		q := exposureQuery{tx: tx, chosen: place{query.Where, in}, names: spellings(query.ID), current: current}
+		entries := q.rows().Select("u.namespace, u.kind, u.name, MIN(" + q.since() + ") AS since").Group("u.namespace, u.kind, u.name")
+		rows, next, total, err := readEntries(tx, entries, exposureOrder, query.Page, exposureToken{"exposures", query.ID, query.Where}, (*exposedWorkload).value)
+		if err != nil {
+			return err
+		}
+		page.NextToken, page.Total, page.Workloads = next, total, make([]store.WorkloadExposures, len(rows))
+		for from := 0; from < len(rows); from += maxWorkloads {
+			to := min(len(rows), from+maxWorkloads)
+			if err := q.read(rows[from:to], page.Workloads[from:to]); err != nil {
+				return err
+			}
+		}
+		return setOwners(tx, workloadsIn(page.Workloads, func(w *store.WorkloadExposures) *store.Workload { return &w.Workload }))
+	})
+	if err != nil {
+		return store.ExposurePage{}, err
+	}
+	return page, nil
+}
+
+// exposureQuery is a store.ExposureQuery in the words of the database.
+type exposureQuery struct {
+	tx      *gorm.DB
+	chosen  place
+	names   []string
+	current int64
+}
+
+// rows begins a statement about each time in which a container of a workload, as presence u, ran image i while its package had finding f.
+func (q *exposureQuery) rows() *gorm.DB {
+	found := q.tx.Table("(?) AS named", q.tx.Table("vulnerability_names AS n").Distinct("n.vulnerability_pk").Where("n.name IN ?", q.names)).
+		Joins("CROSS JOIN findings f").
+		Joins("LEFT JOIN generations e ON e.number = f.until_gen AND e.number <= ?", q.current).
+		Joins("CROSS JOIN image_packages ip").
+		Joins("CROSS JOIN images i").
+		Joins("CROSS JOIN image_presences u").
+		Where("f.vulnerability_pk = named.vulnerability_pk AND f.from_gen <= ? AND ip.package_pk = f.package_pk AND ip.excluded = 0", q.current).
+		Where("i.id = ip.image_pk AND i.matched_at > 0 AND u.image_pk = ip.image_pk")
+	found = visiblePresences(uses(found, q.chosen), "u", q.chosen.in)
+	return found.Where(q.since() + " < " + q.until())
+}
+
+// since is when the time of a row begins.
+func (q *exposureQuery) since() string {
+	opened := "f.opened_at"
+	if !q.chosen.in.All() {
+		opened = laterOf(opened, "i.matched_at")
+	}
+	return "(" + laterOf("("+presenceSince("u", q.chosen.in)+")", "("+opened+")") + ")"
+}
+
+// until is when the time of a row ends.
+func (q *exposureQuery) until() string {
+	return "(CASE WHEN u.until_time < " + ended + " THEN u.until_time ELSE " + ended + " END)"
+}
+
+// of adds the condition that u is a presence of one of some workloads. It may keep others with the same names.
+func (q *exposureQuery) of(rows *gorm.DB, workloads []exposedWorkload) *gorm.DB {
+	namespaces, names := make([]string, len(workloads)), make([]string, len(workloads))
+	for i := range workloads {
+		namespaces[i], names[i] = workloads[i].Namespace, workloads[i].Name
+	}
+	slices.Sort(namespaces)
+	slices.Sort(names)
+	return rows.Where("u.namespace IN ? AND u.name IN ?", slices.Compact(namespaces), slices.Compact(names))
+}
+
+// read reads all about the workloads of a page.
+func (q *exposureQuery) read(page []exposedWorkload, out []store.WorkloadExposures) error {
+	all := make(map[store.Workload]*exposures, len(page))
+	for i := range page {
+		all[page[i].workload()] = &exposures{
+			images: map[imageName]bool{}, packages: map[string]bool{}, suppressed: true, latest: map[string]int64{}, containers: map[string]bool{},
+		}
+	}
+	found := "u.namespace, u.kind, u.name, u.container, 1 AS found, " + q.since() + " AS began, " + q.until() + " AS went, " +
+		"CASE WHEN " + ended + " <= u.until_time THEN 1 ELSE 0 END AS by_database, i.image_id, i.platform, p.name AS package, " +
+		"CASE WHEN " + suppressedInWorkload + " THEN 1 ELSE 0 END AS suppressed"
+	ran := "u.namespace, u.kind, u.name, u.container, 0 AS found, " + presenceSince("u", q.chosen.in) + " AS began, u.until_time AS went, " +
+		"0 AS by_database, '' AS image_id, '' AS platform, '' AS package, 0 AS suppressed"
+	rows := q.of(q.rows(), page).Joins("CROSS JOIN packages p").Where("p.id = f.package_pk").Select(found)
+	presences := visiblePresences(q.of(q.tx.Table("image_presences AS u"), page), "u", q.chosen.in).Select(ran)
+	both := q.tx.Table("(? UNION ALL ?) AS t", rows, presences).Select("t.*").Order("t.began, t.found DESC, t.went, t.by_database")
+	err := eachRow(both, func(scan func(...any) error) error {
+		var w store.Workload
+		var isFound bool
+		var row exposureRow
+		if err := scan(&w.Namespace, &w.Kind, &w.Name, &row.container, &isFound, &row.since, &row.until, &row.byDatabase, &row.image.imageID, &row.image.platform, &row.pkg, &row.suppressed); err != nil {
+			return err
+		}
+		switch e := all[w]; {
+		case e == nil:
+		case isFound:
+			e.add(&row)
+		default:
+			e.ran(row.container, row.since, row.until)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i := range page {
+		w := page[i].workload()
+		one, imageErr := all[w].of(w, page[i].Since)
+		if imageErr != nil {
+			return imageErr
+		}
+		out[i] = one
+	}
+	return nil
+}
+
+// exposureRow is a time in which a container ran an image with a finding.
+type exposureRow struct {
+	since, until int64
+	// byDatabase says that it ended with the finding.
+	byDatabase, suppressed bool
+	container              string
+	image                  imageName
+	pkg                    string
+}
+
+// exposures is when a workload ran images with a vulnerability.
+type exposures struct {
+	// last are the last of them, count counts all.
+	last       []exposureSpan
+	count      int
+	images     map[imageName]bool
+	packages   map[string]bool
+	suppressed bool
+	// latest is until when each container ran so far, containers are those that ran images with the vulnerability.
+	latest     map[string]int64
+	containers map[string]bool
+}
+
+type exposureSpan struct {
+	since, until int64
+	// byDatabase and runs say that a finding was closed at the end, and that the workload ran on.
+	byDatabase, runs bool
+}
+
+// add adds a row. They come in the order of time, each before the presences that begin at the same time.
+func (e *exposures) add(row *exposureRow) {
+	e.images[row.image], e.packages[row.pkg], e.containers[row.container] = true, true, true
+	if row.until == stillOpen {
+		e.suppressed = e.suppressed && row.suppressed
+	}
+	if n := len(e.last); n > 0 && e.continues(&e.last[n-1], row.since) {
+		switch last := &e.last[n-1]; {
+		case row.until > last.until:
+			last.until, last.byDatabase, last.runs = row.until, row.byDatabase, e.runsAfter(row.until)
+		case row.until == last.until:
+			last.byDatabase = last.byDatabase || row.byDatabase
+		}
+		return
+	}
+	if e.count++; len(e.last) == store.MaxExposures {
+		e.last = slices.Delete(e.last, 0, 1)
+	}
+	e.last = append(e.last, exposureSpan{since: row.since, until: row.until, byDatabase: row.byDatabase, runs: e.runsAfter(row.until)})
+}
+
+// continues reports whether a row that begins at a time belongs to an exposure before it. When a workload replaces a pod, the old one may be gone before the new
+// one has an image. A container that ran another image meanwhile ends the exposure; one that never had the vulnerability, such as a proxy, does not.
+func (e *exposures) continues(last *exposureSpan, since int64) bool {
+	if since <= last.until {
+		return true
+	}
+	if last.byDatabase || since-last.until > store.PresenceGap.Microseconds() {
+		return false
+	}
+	for container := range e.containers {
+		if e.latest[container] > last.until {
+			return false
+		}
+	}
+	return true
+}
+
+// runsAfter reports whether a presence until now ends after a time.
+func (e *exposures) runsAfter(until int64) bool {
+	for _, latest := range e.latest {
+		if latest > until {
+			return true
+		}
+	}
+	return false
+}
+
+// ran adds a presence, and notes which exposures ended while the workload ran on, maybe after a gap as between two presences.
+func (e *exposures) ran(container string, since, until int64) {
+	e.latest[container] = max(e.latest[container], until)
+	for i := range e.last {
+		span := &e.last[i]
+		span.runs = span.runs || span.until < until && since <= span.until+store.PresenceGap.Microseconds()
+	}
+}
+
+func (e *exposures) of(w store.Workload, since int64) (store.WorkloadExposures, error) {
+	out := store.WorkloadExposures{Workload: w, Since: fromMicros(since), ExposureCount: e.count, ImageCount: len(e.images), PackageCount: len(e.packages)}
+	for i := range e.last {
+		span := &e.last[i]
+		one := store.Exposure{Since: fromMicros(span.since), Until: fromEnd(span.until)}
+		switch {
+		case span.until == stillOpen:
+		case span.byDatabase:
+			one.End = store.ExposureEndDatabase
+		case span.runs:
+			one.End = store.ExposureEndImage
+		default:
+			one.End = store.ExposureEndWorkload
+		}
+		out.Exposures = append(out.Exposures, one)
+	}
+	if n := len(e.last); n > 0 {
+		out.Suppressed = e.suppressed && e.last[n-1].until == stillOpen
+	}
+	images := slices.SortedFunc(maps.Keys(e.images), func(a, b imageName) int {
+		return cmp.Or(cmp.Compare(a.imageID, b.imageID), cmp.Compare(a.platform, b.platform))
+	})
+	for _, image := range images[:min(len(images), store.MaxReach)] {
+		key, err := keyOf(image.imageID, image.platform)
+		if err != nil {
+			return store.WorkloadExposures{}, err
+		}
+		out.Images = append(out.Images, key)
+	}
+	packages := slices.Sorted(maps.Keys(e.packages))
+	out.Packages = packages[:min(len(packages), store.MaxReach)]
+	return out, nil
+}
