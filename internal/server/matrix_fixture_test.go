@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -270,6 +271,12 @@ func (f *fixture) happen(clk *matrixClock, holds func(namespace string) bool) {
 	_, err = f.store.Switch(ctx, next.Number)
 	f.must(err)
 	clk.hour(10)
+	held := 0
+	for _, namespace := range []string{"bank", "dark", "shop"} {
+		if holds(namespace) {
+			held++
+		}
+	}
 	for _, namespace := range []string{"bank", "dark", "shop"} {
 		if !holds(namespace) {
 			continue
@@ -281,7 +288,11 @@ func (f *fixture) happen(clk *matrixClock, holds func(namespace string) bool) {
 			{Workload: workload, Container: "side", Image: key(brokenImage), Reference: "broken:1", Pods: 1, State: "Failed", Reason: "ImageNotFound", Message: "the Secret dark-secret is wrong"},
 		}))
 		for _, kind := range []store.EventKind{store.EventScannerChanged, store.EventPodSetChanged, store.EventSheroChanged} {
-			f.must(f.store.RecordChange(ctx, store.ObjectChange{Kind: kind, ObjectEvent: store.ObjectEvent{Object: store.ObjectName{Namespace: namespace, Name: "object-" + namespace}}}))
+			object := store.ObjectEvent{Object: store.ObjectName{Namespace: namespace, Name: "object-" + namespace}}
+			if kind == store.EventScannerChanged { // It can cover all namespaces.
+				object.Detail = fmt.Appendf(nil, `{"containers":{"total":%d}}`, held)
+			}
+			f.must(f.store.RecordChange(ctx, store.ObjectChange{Kind: kind, ObjectEvent: object}))
 		}
 	}
 	if holds("") {

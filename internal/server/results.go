@@ -95,12 +95,13 @@ func (l resultList) VisitListScanResultsResponse(w http.ResponseWriter) error {
 	w.WriteHeader(http.StatusOK)
 	separator, last := "[", ""
 	for page := l.first; ; {
-		if err := l.s.stillVisible(l.r.Context()); err != nil {
-			return err
-		}
 		for _, image := range page.Images {
 			if image.Key.ImageID == last || (image.State != store.StateScanned && !image.HasReport) {
 				continue
+			}
+			// A slow client can take a minute for each result.
+			if err := l.s.stillVisible(l.r.Context()); err != nil {
+				return err
 			}
 			last = image.Key.ImageID
 			found, err := l.s.result(l.r.Context(), last)

@@ -113,6 +113,10 @@ func (e Event) Limited(in Namespaces) Event {
 		if e.Data = without(e.Data, "findings"); len(e.Namespaces) == 0 {
 			e.Data = without(e.Data, "author")
 		}
+	case EventScannerChanged: // A Scanner can cover other namespaces, and its status counts what runs there.
+		if !e.ofDeletion() {
+			e.Data = without(e.Data, "detail")
+		}
 	case EventImageMatched:
 		if e.forAllNamespaces() {
 			e.Data = without(e.Data, "counts", "allNamespaces")
@@ -128,6 +132,16 @@ func (e Event) forAllNamespaces() bool {
 		AllNamespaces bool `json:"allNamespaces"`
 	}
 	return json.Unmarshal(e.Data, &data) != nil || data.AllNamespaces
+}
+
+// ofDeletion reports whether the object of an ObjectEvent was deleted.
+func (e Event) ofDeletion() bool {
+	var data struct {
+		Detail struct {
+			Deleted bool `json:"deleted"`
+		} `json:"detail"`
+	}
+	return json.Unmarshal(e.Data, &data) == nil && data.Detail.Deleted
 }
 
 // without is a JSON object without some fields.
