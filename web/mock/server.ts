@@ -1,6 +1,4 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { readFile } from "node:fs/promises";
-import { extname, join, normalize } from "node:path";
 import type { Duplex } from "node:stream";
 import { WebSocketServer, type WebSocket } from "ws";
 import type {
@@ -24,6 +22,7 @@ import { filterFixes, hostileFixes, makeFixes, makePreview } from "./fixes.ts";
 import { inLayers, makeImageLayers, makeImagePackages } from "./layers.ts";
 import { makeNewerTags } from "./newer-tags.ts";
 import { makePolicies } from "./policies.ts";
+import { sendFile } from "./static.ts";
 import { hostileFindings, hostileImages } from "./hostile.ts";
 import { agesMatch, byCreation, filterSums, runs } from "./filter.ts";
 import {
@@ -80,14 +79,6 @@ const contentSecurityPolicy =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
 const severities = ["Critical", "High", "Medium", "Low", "Negligible", "Unknown"] as const;
-
-const types: Partial<Record<string, string>> = {
-  ".html": "text/html; charset=utf-8",
-  ".js": "text/javascript",
-  ".css": "text/css",
-  ".svg": "image/svg+xml",
-  ".woff2": "font/woff2",
-};
 
 /** An operator that needs no cluster: the API of openapi.yaml over generated data. */
 export class MockOperator {
@@ -194,7 +185,7 @@ export class MockOperator {
       if (otherwise) {
         response.removeHeader("Content-Security-Policy");
         otherwise();
-      } else await this.#static(url.pathname, response);
+      } else await sendFile(url.pathname, this.options, response);
       return;
     }
     this.requests.push(`${request.method ?? ""} ${url.pathname}`);
@@ -501,22 +492,5 @@ export class MockOperator {
     const size = Number(params.get("pageSize") ?? 100);
     const next = from + size < all.length ? { nextPageToken: String(from + size) } : {};
     return { items: all.slice(from, from + size), total: all.length, ...next };
-  }
-
-  async #static(path: string, response: ServerResponse) {
-    const dist = this.options.dist ?? "dist";
-    const name = normalize(path).replace(/^[/\\]+/, "");
-    const file = extname(name) in types && !/^\/(images|vulnerabilities)\//.test(path) ? name : "index.html";
-    try {
-      const content = await readFile(join(dist, file));
-      const body =
-        file === "index.html"
-          ? content.toString().replaceAll('="./', `="${this.options.basePath ?? "/"}`)
-          : content;
-      const caching = file.startsWith("assets") ? "public, max-age=31536000, immutable" : "no-cache";
-      response.writeHead(200, { "Content-Type": types[extname(file)], "Cache-Control": caching }).end(body);
-    } catch {
-      problem(response, 404, "Not found");
-    }
   }
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -120,12 +119,13 @@ func (j *Jobs) Attempts(ctx context.Context) (map[string]Attempt, error) {
 		cached[list.Items[i].UID] = &list.Items[i]
 	}
 	attempts, known := make(map[string]Attempt, len(records)), make(map[types.UID]bool, len(records))
+	names := make(map[string]bool, len(records))
 	var ended []string
 	for i := range records {
 		record := &records[i]
 		j.note(record)
 		attempt, exists, err := j.attempt(ctx, record, cached[types.UID(record.UID)])
-		known[types.UID(record.UID)] = true // An adopted Job has one now.
+		known[types.UID(record.UID)], names[record.Name] = true, true // An adopted Job has a UID now.
 		if err != nil && ctx.Err() != nil {
 			return nil, err
 		}
@@ -145,9 +145,7 @@ func (j *Jobs) Attempts(ctx context.Context) (map[string]Attempt, error) {
 	if err := j.records.ForgetScanJobs(ctx, ended); err != nil {
 		return nil, fmt.Errorf("delete the records of scan Jobs: %w", err)
 	}
-	maps.DeleteFunc(j.failing, func(name, _ string) bool {
-		return !slices.ContainsFunc(records, func(r store.ScanJob) bool { return r.Name == name })
-	})
+	maps.DeleteFunc(j.failing, func(name, _ string) bool { return !names[name] })
 	j.forget(func(uid types.UID) bool { return !known[uid] })
 	return attempts, nil
 }
