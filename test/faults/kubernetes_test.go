@@ -47,7 +47,7 @@ func (w *world) play(ctx context.Context, s snapshot) error {
 func (w *world) playObject(ctx context.Context, s snapshot, owners map[types.UID]bool, object *unstructured.Unstructured) error {
 	// The ReplicaSets of Deployments are not played, their pods are those of the Deployment.
 	if owner := metav1.GetControllerOfNoCopy(object); owner != nil && owner.Kind != "ReplicaSet" && !owners[owner.UID] {
-		return client.IgnoreNotFound(w.c.Delete(ctx, object, client.GracePeriodSeconds(0), client.PropagationPolicy(metav1.DeletePropagationBackground)))
+		return client.IgnoreNotFound(w.c.Delete(ctx, object, at(object), client.GracePeriodSeconds(0), client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	}
 	switch object.GetKind() {
 	case "Pod":
@@ -62,6 +62,11 @@ func (w *world) playObject(ctx context.Context, s snapshot, owners map[types.UID
 	return nil
 }
 
+// at is the condition that an object is the one that was seen, and not another one of this name.
+func at(object client.Object) client.Preconditions {
+	return client.Preconditions{UID: new(object.GetUID())}
+}
+
 func playAs[T any](object *unstructured.Unstructured, play func(*T) error) error {
 	typed := new(T)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
@@ -74,7 +79,7 @@ func playAs[T any](object *unstructured.Unstructured, play func(*T) error) error
 func (w *world) playPod(ctx context.Context, pod *corev1.Pod) error {
 	switch {
 	case !pod.DeletionTimestamp.IsZero():
-		return w.c.Delete(ctx, pod, client.GracePeriodSeconds(0))
+		return w.c.Delete(ctx, pod, at(pod), client.GracePeriodSeconds(0))
 	case pod.Spec.NodeName == "":
 		return w.c.SubResource("binding").Create(ctx, pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: nodeName}})
 	case pod.Status.Phase != corev1.PodPending:
@@ -230,7 +235,7 @@ func (w *world) playDeployment(ctx context.Context, s snapshot, d *appsv1.Deploy
 		case pod.GetName() == current:
 			exists = true
 		default:
-			if err := w.c.Delete(ctx, pod, client.GracePeriodSeconds(0)); err != nil {
+			if err := w.c.Delete(ctx, pod, at(pod), client.GracePeriodSeconds(0)); err != nil {
 				return err
 			}
 		}

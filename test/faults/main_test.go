@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,9 +31,16 @@ import (
 var (
 	quietPeriod = flag.Duration("quiet", 0, "how long the operator must not write after a fault; 0 for a minute, and for 3s with -short")
 	reportFile  = flag.String("report", "", "file to write the report to, as Markdown; none by default")
+	resultsFile = flag.String("results", "", "file to append a line to for each point, as JSON, when it is finished; none by default")
+	resume      = flag.Bool("resume", false, "leave out the points that -results shows as finished with the same operator")
+	part        = shard{1, 1}
 	runs        = flag.Int("runs", 4, "how many operators are disturbed at a time; those that are only watched for writes do not count")
 	binary      = flag.String("manager", "", "program to test; by default it is built, with the race detector")
 )
+
+func init() {
+	flag.Var(&part, "shard", "part of the points to run, as i/n: the first of four parts is 1/4")
+}
 
 // What all tests share.
 var (
@@ -53,7 +61,7 @@ func TestMain(m *testing.M) {
 			*quietPeriod = 3 * time.Second
 		}
 	}
-	active, own.busy = make(chan struct{}, *runs), make(chan struct{}, *runs)
+	active, own.busy = make(chan struct{}, *runs), make(chan struct{}, 2**runs)
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 	code := 1
@@ -65,6 +73,30 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M, code *int) (err error) {
+	if err := results.open(*resultsFile); err != nil {
+		return err
+	}
+	defer func() {
+		if common != nil {
+			err = errors.Join(err, common.stop())
+		}
+		err = errors.Join(err, own.stop())
+	}()
+	*code = dbserver.Main{M: m}.Run()
+	r := newReport(results.current())
+	fmt.Println("faults:", r.summary())
+	if *reportFile != "" {
+		err = r.write(*reportFile)
+	}
+	if !testing.Short() {
+		// The sample has too few points of a kind.
+		err = errors.Join(err, r.unreached())
+	}
+	return err
+}
+
+// setUp builds the operator and starts the common control plane, when the first test needs them: the report can be made without.
+var setUp = sync.OnceValue(func() (err error) {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
 		return err
@@ -75,17 +107,16 @@ func run(m *testing.M, code *int) (err error) {
 			return err
 		}
 	}
-	if common, err = newPlane(); err != nil {
+	if err := results.use(*binary); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, common.stop(), own.stop()) }()
-	*code = dbserver.Main{M: m}.Run()
-	fmt.Println("faults:", results.summary())
-	if *reportFile != "" {
-		return results.write(*reportFile)
+	p, err := newPlane()
+	if err != nil {
+		return err
 	}
-	return nil
-}
+	common = p
+	return p.observe()
+})
 
 // build builds the operator with the flags of "make test-integration", so that most of it is in the cache.
 func build(ctx context.Context, root string) error {

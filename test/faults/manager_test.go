@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/scanner-operator/scanner-operator/internal/store/storetest/storefile"
 )
 
 // manager is the program under test, which is started again whenever it ends, on the same data.
@@ -59,6 +61,8 @@ func startManager(t *testing.T, w *world, name string) *manager {
 	if w.trace.point.fault == diskFull {
 		smallDisk(t, m.dir)
 	}
+	// Migrations take longer than most runs, and no fault happens in them.
+	storefile.Put(t, filepath.Join(m.dir, "scanner-operator.db"))
 	m.database = newSQLDatabase(t, w, m, w.dsn)
 	if m.output, err = os.Create(m.dir + ".log"); err != nil {
 		t.Fatal(err)
@@ -120,7 +124,7 @@ func (m *manager) run() {
 		// It is killed by signals, and not by a context.
 		m.cmd = exec.CommandContext(context.Background(), *binary, m.args...)
 		m.cmd.Stdout, m.cmd.Stderr = m.output, m.output
-		m.cmd.Env = append(os.Environ(), "KUBECONFIG="+m.dir+".kubeconfig", "GORACE=halt_on_error=0", "KUBE_CACHE_MUTATION_DETECTOR=true")
+		m.cmd.Env = append(os.Environ(), "KUBECONFIG="+m.dir+".kubeconfig", "GORACE=halt_on_error=0 atexit_sleep_ms=0", "KUBE_CACHE_MUTATION_DETECTOR=true")
 		m.cmd.Env = append(m.cmd.Env, m.database.environment()...)
 		endWithTests(m.cmd)
 		err := m.cmd.Start()
@@ -220,7 +224,7 @@ func (m *manager) wait(t *testing.T) {
 	select {
 	case <-m.ended:
 	case <-time.After(time.Minute):
-		t.Error("the operator did not end within a minute")
+		m.proxy.world.errorf(t, "the operator did not end within a minute")
 		m.signal(syscall.SIGKILL, func() {})
 		<-m.ended
 	}
@@ -238,11 +242,11 @@ func (m *manager) stop(t *testing.T, ran bool) (goroutines []string) {
 	_ = m.output.Close()
 	output, dump, written := bytes.Cut(content, []byte("SIGQUIT: quit"))
 	if ran && !written {
-		t.Error("the operator did not write its goroutines")
+		m.proxy.world.errorf(t, "the operator did not write its goroutines")
 	}
 	for _, sign := range []string{"WARNING: DATA RACE", "panic:", "Observed a panic", "fatal error:"} {
 		if at := bytes.Index(output, []byte(sign)); at >= 0 {
-			t.Errorf("the operator wrote:\n%s", output[at:min(len(output), at+4000)])
+			m.proxy.world.errorf(t, "the operator wrote:\n%s", output[at:min(len(output), at+4000)])
 		}
 	}
 	for stack := range strings.SplitSeq(string(dump), "\n\ngoroutine ") {

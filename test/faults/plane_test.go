@@ -43,6 +43,11 @@ type plane struct {
 	err  error
 	// starting waits for servers that were killed.
 	starting sync.WaitGroup
+	// changes counts what changed, by namespace and kind. observed says that all changes are counted, and not those of tests only; unobserve ends
+	// that.
+	changes   map[string]int
+	observed  bool
+	unobserve func()
 }
 
 // The servers of a control plane.
@@ -81,9 +86,11 @@ func newPlane() (_ *plane, err error) {
 		return nil, fmt.Errorf("start a control plane: %w", err)
 	}
 	p.config.QPS = -1
-	if p.c, err = client.New(p.config, client.Options{Scheme: setup.Scheme()}); err != nil {
+	c, err := client.NewWithWatch(p.config, client.Options{Scheme: setup.Scheme()})
+	if err != nil {
 		return nil, err
 	}
+	p.c = p.counted(c)
 	return p, p.prepare(context.Background())
 }
 
@@ -123,6 +130,9 @@ func (p *plane) prepare(ctx context.Context) error {
 // stop ends the servers and removes their data.
 func (p *plane) stop() error {
 	p.starting.Wait()
+	if p.unobserve != nil {
+		p.unobserve()
+	}
 	return errors.Join(p.env.Stop(), os.RemoveAll(p.dir))
 }
 

@@ -355,11 +355,13 @@ func (p *proxy) wait(r *http.Request, d time.Duration) {
 	}
 	// Without this the server does not notice that the client has gone.
 	_, _ = io.Copy(io.Discard, r.Body)
-	select {
-	case <-after:
-	case <-r.Context().Done():
-	case <-p.world.ended:
-	}
+	p.world.slot.rest(func() {
+		select {
+		case <-after:
+		case <-r.Context().Done():
+		case <-p.world.ended:
+		}
+	})
 }
 
 func answerWith(code int, reason metav1.StatusReason) func(*proxy, http.ResponseWriter, *http.Request) {

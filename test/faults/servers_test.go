@@ -75,17 +75,19 @@ func (w *world) depose(signal syscall.Signal) <-chan struct{} {
 	leader.depose(signal, deposed)
 	go func() {
 		defer close(deposed)
-		for ticker := time.NewTicker(tick); ; {
-			select {
-			case <-ticker.C:
-			case <-w.ended:
-				return
+		w.slot.rest(func() {
+			for ticker := time.NewTicker(tick); ; {
+				select {
+				case <-ticker.C:
+				case <-w.ended:
+					return
+				}
+				if now, err := w.holder(); err == nil && now != "" && now != holder {
+					leader.signal(syscall.SIGCONT, func() {})
+					return
+				}
 			}
-			if now, err := w.holder(); err == nil && now != "" && now != holder {
-				leader.signal(syscall.SIGCONT, func() {})
-				return
-			}
-		}
+		})
 	}()
 	return deposed
 }

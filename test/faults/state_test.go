@@ -27,10 +27,26 @@ var (
 // served are the paths of the API that show what the operator holds, of scenarios with scans.
 var served = []string{"/api/v1/images", "/api/v1/coverage", "/api/v1/vulnerabilities", "/api/v1/workloads", "/api/v1/rollouts", "/api/v1/packages"}
 
-// state is what can be seen of a world, a line per object and per answer of the API, without names that are derived from UIDs, UIDs, resource
-// versions and times.
-func (w *world) state(ctx context.Context, s snapshot) ([]string, error) {
-	var texts []string
+// reached returns how a world differs from the state of the undisturbed run, nil if it does not. The API is asked only if the objects are equal.
+func (w *world) reached(ctx context.Context, s snapshot, want []string) error {
+	objects, err := w.objects(s)
+	if err != nil {
+		return err
+	}
+	if more := surplus(objects, want); len(more) > 0 {
+		return difference(objects, slices.DeleteFunc(slices.Clone(want), func(line string) bool {
+			return strings.HasPrefix(line, "/") || strings.HasPrefix(line, "Event ")
+		}))
+	}
+	got, err := w.state(ctx, s)
+	if err != nil {
+		return err
+	}
+	return difference(got, want)
+}
+
+// objects returns a line per object, without what differs between runs.
+func (w *world) objects(s snapshot) (texts []string, err error) {
 	for _, object := range s {
 		object = object.DeepCopy()
 		for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields"} {
@@ -42,6 +58,13 @@ func (w *world) state(ctx context.Context, s snapshot) ([]string, error) {
 		}
 		texts = append(texts, object.GetKind()+" "+string(text))
 	}
+	return w.masked(s, texts), nil
+}
+
+// state is what can be seen of a world, a line per object and per answer of the API, without names that are derived from UIDs, UIDs, resource
+// versions and times.
+func (w *world) state(ctx context.Context, s snapshot) ([]string, error) {
+	var texts []string
 	if w.scenario.scans {
 		for _, path := range served {
 			var answer any
@@ -66,12 +89,22 @@ func (w *world) state(ctx context.Context, s snapshot) ([]string, error) {
 			}
 		}
 	}
+	objects, err := w.objects(s)
+	if err != nil {
+		return nil, err
+	}
+	texts = append(w.masked(s, texts), objects...)
+	slices.Sort(texts)
+	return texts, nil
+}
+
+// masked returns texts without what differs between runs.
+func (w *world) masked(s snapshot, texts []string) []string {
 	masks := w.masks(s)
 	for i, text := range texts {
 		texts[i] = times.ReplaceAllString(hashes.ReplaceAllString(uids.ReplaceAllString(masks.Replace(text), "UID"), "HASH"), "TIME")
 	}
-	slices.Sort(texts)
-	return texts, nil
+	return texts
 }
 
 // masks replaces the namespace and the names of the pods and Jobs of others, longest first: that of a Job begins that of its pod.

@@ -41,7 +41,59 @@ type world struct {
 	// acted is closed when what happens in the scenario has happened, ended when the run has ended.
 	acted, ended chan struct{}
 	end          func()
+	// slot is its share of the processors.
+	slot *slot
+	// lists are the objects as they were listed last, by kind.
+	lists map[string]listed
+	mu    sync.Mutex
+	// problems are why the run failed.
+	problems []string
 	*plane
+}
+
+// listed are the objects of a kind.
+type listed struct {
+	objects snapshot
+	at      time.Time
+	// version is the number of changes that were known before.
+	version int
+}
+
+// maxAge is how long a list is used as long as no change of it is known.
+const maxAge = 2 * time.Second
+
+// errorf fails a run, and keeps why for the results.
+func (w *world) errorf(t *testing.T, format string, args ...any) {
+	t.Helper()
+	w.keep(fmt.Sprintf(format, args...))
+	t.Errorf(format, args...)
+}
+
+// fatalf is like errorf, and ends the run.
+func (w *world) fatalf(t *testing.T, format string, args ...any) {
+	t.Helper()
+	w.keep(fmt.Sprintf(format, args...))
+	t.Fatalf(format, args...)
+}
+
+func (w *world) keep(problem string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.problems = append(w.problems, problem)
+}
+
+// maxReason bounds what is kept of why a run failed.
+const maxReason = 8000
+
+// reason is why a run failed. A world that did not come into being is nil.
+func (w *world) reason() string {
+	if w == nil {
+		return "The run did not begin; the output of the test says why."
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	reason := strings.Join(w.problems, "\n")
+	return strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "") + "\nThe data and the logs of the operator are in " + w.dir
 }
 
 // newWorld makes a namespace and starts the operators of a scenario in it.
@@ -51,6 +103,9 @@ func newWorld(t *testing.T, s *scenario, at point) *world {
 	if disturbsServers(at.fault) {
 		w.plane = own.take(t)
 	}
+	// Not before: a run that waits for a control plane needs no processor.
+	w.slot = takeSlot()
+	t.Cleanup(w.slot.free)
 	w.end = sync.OnceFunc(func() { close(w.ended) })
 	t.Cleanup(w.end)
 	var err error
@@ -129,15 +184,26 @@ type snapshot []*unstructured.Unstructured
 
 func (w *world) snapshot(ctx context.Context) (snapshot, error) {
 	var s snapshot
+	if w.lists == nil {
+		w.lists = map[string]listed{}
+	}
 	for _, kind := range kinds {
+		version, observed := w.version(w.namespace, kind.Kind)
+		if last, found := w.lists[kind.Kind]; found && observed && last.version == version && time.Since(last.at) < maxAge {
+			s = append(s, last.objects...)
+			continue
+		}
+		now := listed{at: time.Now(), version: version}
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind)
 		if err := w.c.List(ctx, list, client.InNamespace(w.namespace)); err != nil {
 			return nil, fmt.Errorf("list %s: %w", kind.Kind, err)
 		}
 		for i := range list.Items {
-			s = append(s, &list.Items[i])
+			now.objects = append(now.objects, &list.Items[i])
 		}
+		w.lists[kind.Kind] = now
+		s = append(s, now.objects...)
 	}
 	return s, nil
 }
@@ -169,7 +235,7 @@ func (w *world) until(t *testing.T, limit time.Duration, holds condition) {
 			return
 		}
 		if time.Since(begin)-(w.outage()-outage) > limit {
-			t.Fatalf("not within %s: %v", limit, err)
+			w.fatalf(t, "not within %s: %v", limit, err)
 		}
 	}
 }
@@ -212,13 +278,13 @@ func (w *world) stop(t *testing.T) (goroutines []string) {
 		m.wait(t)
 		goroutines = append(goroutines, m.stop(t, ran[i])...)
 		if m.exits > 0 && !w.scenario.mayExit {
-			t.Errorf("the operator ended %d times by itself", m.exits)
+			w.errorf(t, "the operator ended %d times by itself", m.exits)
 		}
 	}
 	return goroutines
 }
 
-// empty removes the objects of the namespace, which stays: nothing deletes namespaces here.
+// empty removes the objects of the namespace, and the namespace: operators that start later would list it.
 func (w *world) empty(t *testing.T) {
 	t.Helper()
 	for _, kind := range kinds {
@@ -227,6 +293,16 @@ func (w *world) empty(t *testing.T) {
 		if err := w.c.DeleteAllOf(context.WithoutCancel(t.Context()), object, client.InNamespace(w.namespace), client.GracePeriodSeconds(0)); err != nil {
 			t.Logf("delete all of kind %s: %v", kind.Kind, err)
 		}
+	}
+	ctx, namespace := context.WithoutCancel(t.Context()), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
+	err := w.c.Delete(ctx, namespace)
+	if err == nil {
+		// No controller does this here.
+		namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
+		err = w.c.SubResource("finalize").Update(ctx, namespace)
+	}
+	if err != nil {
+		t.Logf("delete the namespace: %v", err)
 	}
 }
 
