@@ -179,11 +179,21 @@ ui-scale: ## Show the UI in Chromium with 10,000 images on PostgreSQL while othe
 ui-scale-sample: ## Show the UI in Chromium with 300 images on PostgreSQL (two minutes on two processors).
 	$(call ui_scale,-images 300)
 
+# Flags of test/faults, such as -shard=1/4 for the first of four parts.
+FAULTS_ARGS ?=
+# How many runs there are at a time. Most of them only watch that an operator writes nothing, for which each has 220 MiB.
+FAULTS_PARALLEL ?= 48
+faults_results = -results '$(CURDIR)/dist/faults.jsonl' -report '$(CURDIR)/dist/faults.md'
+
 .PHONY: faults
-faults: setup ## Inject every fault at every request, watch event and transaction of the operator, and write the results to dist/faults.md (hours).
+faults: setup ## Inject every fault at every request, watch event and transaction of the operator, and write the results to dist/faults.md (hours; continues where it was interrupted).
 	@mkdir -p dist
 	assets=$$($(GO) run -C hack/devcluster . assets); CI=true KUBEBUILDER_ASSETS="$$assets" \
-	$(GO) test -tags faults -count=1 -timeout 24h -parallel 32 ./test/faults -args -report '$(CURDIR)/dist/faults.md'
+	$(GO) test -tags faults -count=1 -timeout 24h -parallel $(FAULTS_PARALLEL) ./test/faults -args -resume $(faults_results) $(FAULTS_ARGS)
+
+.PHONY: faults-report
+faults-report: ## Write dist/faults.md from the results that an interrupted "make faults" has left in dist/faults.jsonl.
+	$(GO) test -tags faults -count=1 -run '^$$' ./test/faults -args $(faults_results)
 
 .PHONY: faults-sample
 faults-sample: ## Inject some faults at requests, watch events and transactions of the operator (five minutes on two processors, and ten more to build the operator).

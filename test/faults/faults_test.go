@@ -156,7 +156,8 @@ func (s *scenario) audited(kind string) bool {
 // undisturbed runs a scenario without a fault.
 func undisturbed(t *testing.T, s *scenario) reference {
 	t.Helper()
-	w := s.start(t, point{})
+	w := newWorld(t, s, point{})
+	w.begin(t)
 	w.settle(t, s.settled)
 	var want reference
 	w.until(t, recovery, func(ctx context.Context, w *world, now snapshot) (err error) {
@@ -195,7 +196,8 @@ func disturbed(t *testing.T, s *scenario, at point, want reference) {
 		}
 	})
 	for last := attempts - 1; last >= 0; last-- {
-		w = s.start(t, at)
+		w = newWorld(t, s, at)
+		w.begin(t)
 		w.recover(t, at, want)
 		if !w.trace.wasHit() && last > 0 {
 			w.slot.free()
@@ -220,7 +222,7 @@ func disturbed(t *testing.T, s *scenario, at point, want reference) {
 // recover waits until the operator has reached the state of the undisturbed run.
 func (w *world) recover(t *testing.T, at point, want reference) {
 	t.Helper()
-	limit := recovery
+	limit := recovery + w.scenario.patience
 	if w.scenario.replicas > 1 {
 		limit += leaseDuration
 	}
@@ -253,21 +255,19 @@ func surplus(list, other []string) (more []string) {
 // leaseDuration is how long a leader that was killed is still the leader.
 const leaseDuration = 20 * time.Second
 
-// start brings about the beginning of a scenario, and lets it happen.
-func (s *scenario) start(t *testing.T, at point) *world {
+// begin brings about the beginning of a scenario, and lets it happen.
+func (w *world) begin(t *testing.T) {
 	t.Helper()
-	w := newWorld(t, s, at)
 	t.Cleanup(func() { w.empty(t) })
 	w.ready(t)
-	s.arrange(t, w)
+	w.scenario.arrange(t, w)
 	existing, err := w.snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.trace.arm(existing)
-	s.act(t, w)
+	w.scenario.act(t, w)
 	close(w.acted)
-	return w
 }
 
 // quiet checks for a while that the operator writes nothing, and that the state remains.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
@@ -23,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/scanner-operator/scanner-operator/internal/candidates"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 )
 
@@ -163,7 +165,7 @@ func (w *world) playScan(ctx context.Context, job *batchv1.Job, pod *corev1.Pod)
 	return w.c.Status().Update(ctx, job)
 }
 
-// deliver uploads the SBOM of an image, with the token that a kubelet mounts into the pod. It returns false when it has to be tried again, as a
+// deliver uploads the SBOM of an image, or its newer tags, with the token that a kubelet mounts into the pod. It returns false when it has to be tried again, as a
 // scan does while it cannot reach the operator.
 func (w *world) deliver(ctx context.Context, image string, pod *corev1.Pod) (bool, error) {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
@@ -180,14 +182,22 @@ func (w *world) deliver(ctx context.Context, image string, pod *corev1.Pod) (boo
 	}
 	name, _, _ := strings.Cut(image, "@")
 	body := encoder.EncodeAll(fmt.Appendf(nil, sbom, name), nil)
-	target := "http://" + w.managers[0].api + "/api/v1/images/" + url.PathEscape(image) + "/sbom?platform=" + url.QueryEscape("linux/amd64")
+	what, header := "sbom", http.Header{"Content-Type": {"application/vnd.syft+json"}, "Content-Encoding": {"zstd"}}
+	if slices.Contains(pod.Spec.Containers[0].Args, "catalog-newer-tags") {
+		what, header = "newer-tags", http.Header{"Content-Type": {"application/vnd.scanner-operator.newer-tags+json"}}
+		if body, err = json.Marshal(candidates.Report{Listed: 2, Tags: []candidates.ReportedTag{{
+			Candidate: candidates.Candidate{Tag: "1.0.1", Kind: candidates.KindMinor}, Digest: "sha256:" + strings.Repeat("1", 64), SBOM: body,
+		}}}); err != nil {
+			return false, err
+		}
+	}
+	target := "http://" + w.managers[0].api + "/api/v1/images/" + url.PathEscape(image) + "/" + what + "?platform=" + url.QueryEscape("linux/amd64")
 	put, err := http.NewRequestWithContext(ctx, http.MethodPut, target, bytes.NewReader(body))
 	if err != nil {
 		return false, err
 	}
-	put.Header = http.Header{
-		"Authorization": {"Bearer " + request.Status.Token}, "Content-Type": {"application/vnd.syft+json"}, "Content-Encoding": {"zstd"},
-	}
+	header.Set("Authorization", "Bearer "+request.Status.Token)
+	put.Header = header
 	response, err := apiClient.Do(put)
 	if err != nil {
 		return false, nil //nolint:nilerr // The operator is being started.
@@ -199,7 +209,7 @@ func (w *world) deliver(ctx context.Context, image string, pod *corev1.Pod) (boo
 	case response.StatusCode >= http.StatusInternalServerError:
 		return false, nil
 	default:
-		return false, fmt.Errorf("the SBOM was answered with %s", response.Status)
+		return false, fmt.Errorf("the upload was answered with %s", response.Status)
 	}
 }
 

@@ -35,7 +35,8 @@ var (
 	resume      = flag.Bool("resume", false, "leave out the points that -results shows as finished with the same operator")
 	part        = shard{1, 1}
 	runs        = flag.Int("runs", 4, "how many operators are disturbed at a time; those that are only watched for writes do not count")
-	binary      = flag.String("manager", "", "program to test; by default it is built, with the race detector")
+	binary      = flag.String("manager", "", "program to test; by default it is built")
+	detectRaces = flag.Bool("detect-races", true, "build the operator with the race detector, with which it needs several times the processor time")
 )
 
 func init() {
@@ -80,7 +81,7 @@ func run(m *testing.M, code *int) (err error) {
 		if common != nil {
 			err = errors.Join(err, common.stop())
 		}
-		err = errors.Join(err, own.stop())
+		err = errors.Join(err, own.stop(), removeInstalled())
 	}()
 	*code = dbserver.Main{M: m}.Run()
 	r := newReport(results.current())
@@ -102,7 +103,7 @@ var setUp = sync.OnceValue(func() (err error) {
 		return err
 	}
 	if *binary == "" {
-		*binary = filepath.Join(root, "bin", "scanner-operator-race")
+		*binary = filepath.Join(root, "bin", "scanner-operator-faults")
 		if err := build(context.Background(), root); err != nil {
 			return err
 		}
@@ -120,10 +121,14 @@ var setUp = sync.OnceValue(func() (err error) {
 
 // build builds the operator with the flags of "make test-integration", so that most of it is in the cache.
 func build(ctx context.Context, root string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-tags=faults", "-race", "-ldflags=-w", "-gcflags=modernc.org/sqlite/lib=-race=false", "-gcflags=modernc.org/libc=-race=false",
-		"-o", *binary, "./cmd/scanner-operator")
+	args, cgo := []string{"build", "-tags=faults", "-ldflags=-w"}, "CGO_ENABLED=0"
+	if *detectRaces {
+		args = append(args, "-race", "-gcflags=modernc.org/sqlite/lib=-race=false", "-gcflags=modernc.org/libc=-race=false")
+		cgo = "CGO_ENABLED=1"
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, "-o", *binary, "./cmd/scanner-operator")...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = root, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+	cmd.Env = append(os.Environ(), cgo)
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("build the operator: %w", err)
 	}

@@ -62,7 +62,7 @@ const serverTimeout = time.Minute
 // newPlane starts a control plane with the CRDs of the operator.
 func newPlane() (_ *plane, err error) {
 	p := &plane{env: &envtest.Environment{
-		CRDDirectoryPaths: []string{filepath.Join("..", "..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true,
+		CRDDirectoryPaths: []string{filepath.Join("..", "..", "config", "crd", "bases"), "testdata"}, ErrorIfCRDPathMissing: true,
 		ControlPlaneStartTimeout: serverTimeout, ControlPlaneStopTimeout: serverTimeout,
 	}}
 	if p.dir, err = os.MkdirTemp("", "faults-plane-"); err != nil {

@@ -41,6 +41,13 @@ type scenario struct {
 	database string
 	// mayExit says that the operator may end by itself, as it does when it has lost its Lease.
 	mayExit bool
+	// requestsOnly says that faults happen at requests and watch events only, cluster that objects of the whole cluster belong to it: it has a
+	// control plane of its own.
+	requestsOnly, cluster bool
+	// installs says that the operator installs the sample database, which otherwise is there.
+	installs bool
+	// patience is how much longer than recovery the operator may take, by its documentation.
+	patience time.Duration
 	// fails says of images how their scans fail.
 	fails map[string]model.Outcome
 	// build is the vulnerability database that prepare has made, which is called once.

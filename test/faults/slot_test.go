@@ -8,6 +8,8 @@ import "sync"
 type slot struct {
 	mu          sync.Mutex
 	held, freed bool
+	// resting counts what waits.
+	resting int
 }
 
 // takeSlot waits for a slot.
@@ -27,11 +29,13 @@ func (s *slot) free() {
 // rest gives the slot back while something waits. If another run has it then, this one goes on without: it must not take longer because of others.
 func (s *slot) rest(wait func()) {
 	s.mu.Lock()
+	s.resting++
 	s.release()
 	s.mu.Unlock()
 	wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.resting--
 	if s.held || s.freed {
 		return
 	}
@@ -40,6 +44,13 @@ func (s *slot) rest(wait func()) {
 		s.held = true
 	default:
 	}
+}
+
+// rests says whether something waits.
+func (s *slot) rests() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.resting > 0
 }
 
 func (s *slot) release() {

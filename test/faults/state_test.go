@@ -107,12 +107,12 @@ func (w *world) masked(s snapshot, texts []string) []string {
 	return texts
 }
 
-// masks replaces the namespace and the names of the pods and Jobs of others, longest first: that of a Job begins that of its pod.
+// masks replaces the namespace and the names of Reports and of the pods and Jobs of others, longest first: that of a Job begins that of its pod.
 func (w *world) masks(s snapshot) *strings.Replacer {
 	var names []string
 	kinds := map[string]string{}
 	for _, object := range s {
-		if kind := object.GetKind(); metav1.GetControllerOfNoCopy(object) != nil && (kind == "Pod" || kind == "Job") {
+		if kind := object.GetKind(); kind == "Report" || metav1.GetControllerOfNoCopy(object) != nil && (kind == "Pod" || kind == "Job") {
 			names = append(names, object.GetName())
 			kinds[object.GetName()] = kind
 		}

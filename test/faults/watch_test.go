@@ -162,7 +162,9 @@ func (s *stream) disturb(f frame, fault string) bool {
 		s.send(f.line)
 	case "reorder":
 		// The API server never swaps the events of one object.
-		second, open := s.next(time.After(delay))
+		var second frame
+		var open bool
+		s.proxy.world.slot.rest(func() { second, open = s.next(time.After(delay)) })
 		if !open || second.object == f.object || second.bookmark {
 			s.send(f.line)
 			f = second

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -41,6 +42,8 @@ type world struct {
 	// acted is closed when what happens in the scenario has happened, ended when the run has ended.
 	acted, ended chan struct{}
 	end          func()
+	// installed is the data that operators begin with, "" for none.
+	installed string
 	// slot is its share of the processors.
 	slot *slot
 	// lists are the objects as they were listed last, by kind.
@@ -100,7 +103,10 @@ func (w *world) reason() string {
 func newWorld(t *testing.T, s *scenario, at point) *world {
 	t.Helper()
 	w := &world{scenario: s, trace: newTrace(at), acted: make(chan struct{}), ended: make(chan struct{}), plane: common}
-	if disturbsServers(at.fault) {
+	if s.scans && !s.installs {
+		w.installed = installedData(t)
+	}
+	if s.cluster || disturbsServers(at.fault) {
 		w.plane = own.take(t)
 	}
 	// Not before: a run that waits for a control plane needs no processor.
@@ -145,6 +151,14 @@ func (w *world) create(t *testing.T, object client.Object) {
 	}
 }
 
+// createInCluster creates an object of the whole cluster.
+func (w *world) createInCluster(t *testing.T, object client.Object) {
+	t.Helper()
+	if err := w.c.Create(t.Context(), object); err != nil {
+		t.Fatalf("create %T: %v", object, err)
+	}
+}
+
 // patch changes an object in the namespace of the world.
 func (w *world) patch(t *testing.T, object client.Object, name, patch string) {
 	t.Helper()
@@ -177,6 +191,23 @@ var kinds = []schema.GroupVersionKind{
 	{Group: "app.example.com", Version: "v1alpha1", Kind: "PodSet"},
 	{Group: "poc.test.domain", Version: "v1", Kind: "MyCustomResource"},
 	{Group: "stable.simple-bellerophon.io", Version: "v444beta989", Kind: "BellerophonSimple"},
+	{Group: "scanner.zoltankerezsi.xyz", Version: "v1alpha1", Kind: "VulnerabilityException"},
+	{Group: "scanner.zoltankerezsi.xyz", Version: "v1alpha1", Kind: "NotificationRule"},
+	{Group: "openreports.io", Version: "v1alpha1", Kind: "Report"},
+}
+
+// clusterKinds are those of objects of the whole cluster.
+var clusterKinds = []schema.GroupVersionKind{
+	{Group: "scanner.zoltankerezsi.xyz", Version: "v1alpha1", Kind: "ReportSink"},
+	{Group: "scanner.zoltankerezsi.xyz", Version: "v1alpha1", Kind: "VulnerabilityPolicy"},
+}
+
+// kinds are those of the objects that belong to a world.
+func (w *world) kinds() []schema.GroupVersionKind {
+	if w.scenario.cluster {
+		return slices.Concat(kinds, clusterKinds)
+	}
+	return kinds
 }
 
 // snapshot holds the objects of a namespace.
@@ -187,7 +218,7 @@ func (w *world) snapshot(ctx context.Context) (snapshot, error) {
 	if w.lists == nil {
 		w.lists = map[string]listed{}
 	}
-	for _, kind := range kinds {
+	for _, kind := range w.kinds() {
 		version, observed := w.version(w.namespace, kind.Kind)
 		if last, found := w.lists[kind.Kind]; found && observed && last.version == version && time.Since(last.at) < maxAge {
 			s = append(s, last.objects...)
@@ -247,6 +278,9 @@ func (w *world) settle(t *testing.T, holds condition) {
 		if err := holds(ctx, w, s); err != nil {
 			return err
 		}
+		if w.slot.rests() {
+			return errors.New("the fault is not over")
+		}
 		if _, last := w.trace.writesSoFar(); time.Since(last) < calm {
 			return errors.New("the operator still writes")
 		}
@@ -287,7 +321,7 @@ func (w *world) stop(t *testing.T) (goroutines []string) {
 // empty removes the objects of the namespace, and the namespace: operators that start later would list it.
 func (w *world) empty(t *testing.T) {
 	t.Helper()
-	for _, kind := range kinds {
+	for _, kind := range w.kinds() {
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(kind)
 		if err := w.c.DeleteAllOf(context.WithoutCancel(t.Context()), object, client.InNamespace(w.namespace), client.GracePeriodSeconds(0)); err != nil {
@@ -309,12 +343,12 @@ func (w *world) empty(t *testing.T) {
 // condition is something that holds of a world, or an error that says why not.
 type condition func(context.Context, *world, snapshot) error
 
-// readiness returns "status/reason" of the condition Ready of an object, if it is about its spec as it is now.
-func readiness(object *unstructured.Unstructured) string {
+// conditionOf returns "status/reason" of a condition of an object, if it is about its spec as it is now.
+func conditionOf(object *unstructured.Unstructured, name string) string {
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
 	for _, entry := range conditions {
-		if entry, is := entry.(map[string]any); is && entry["type"] == "Ready" && observed == object.GetGeneration() {
+		if entry, is := entry.(map[string]any); is && entry["type"] == name && observed == object.GetGeneration() {
 			return fmt.Sprint(entry["status"], "/", entry["reason"])
 		}
 	}
@@ -322,12 +356,15 @@ func readiness(object *unstructured.Unstructured) string {
 }
 
 // is is the condition that an object has a condition Ready of this status and reason.
-func is(kind, name, want string) condition {
+func is(kind, name, want string) condition { return has(kind, name, "Ready", want) }
+
+// has is the condition that an object has a condition of this status and reason.
+func has(kind, name, about, want string) condition {
 	return func(_ context.Context, _ *world, s snapshot) error {
 		for _, object := range s.of(kind) {
 			if object.GetName() == name {
-				if got := readiness(object); got != want {
-					return fmt.Errorf("%s %s is %s, want %s", kind, name, got, want)
+				if got := conditionOf(object, about); got != want {
+					return fmt.Errorf("the condition %s of %s %s is %s, want %s", about, kind, name, got, want)
 				}
 				return nil
 			}
