@@ -181,7 +181,7 @@ ui-scale-sample: ## Show the UI in Chromium with 300 images on PostgreSQL (two m
 
 # Flags of test/faults, such as -shard=1/4 for the first of four parts.
 FAULTS_ARGS ?=
-# How many runs there are at a time. Most of them only watch that an operator writes nothing, for which each has 220 MiB.
+# The maximum of concurrent runs. Most of them only watch that an operator writes nothing, for which each has 220 MiB.
 FAULTS_PARALLEL ?= 48
 faults_results = -results '$(CURDIR)/dist/faults.jsonl' -report '$(CURDIR)/dist/faults.md'
 
