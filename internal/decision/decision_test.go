@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -58,6 +59,11 @@ func TestPatterns(t *testing.T) {
 		"pkg:generic/app@1":                                    {[]model.Package{odd}, []model.Package{java}},
 		"pkg:generic/node":                                     {[]model.Package{binary}, nil},
 		"pkg:generic/x":                                        {[]model.Package{unknown}, nil},
+		"pkg:golang/github.com/Docker/docker/V2":               {[]model.Package{module}, nil},
+		"pkg:rpm/RedHat/kernel@1:5.14-*":                       {[]model.Package{kernel}, nil},
+		"pkg:rpm/redhat/Kernel":                                {nil, []model.Package{kernel}},
+		"pkg:deb/Debian/OpenSSL":                               {[]model.Package{openssl}, nil},
+		"pkg:npm/@Angular/core":                                {nil, []model.Package{scoped}},
 	} {
 		for _, p := range c.yes {
 			if !matches(t, pattern, p) {
@@ -68,6 +74,50 @@ func TestPatterns(t *testing.T) {
 			if matches(t, pattern, p) {
 				t.Errorf("%s matches %+v", pattern, p)
 			}
+		}
+	}
+}
+
+// TestIdentitiesArePackageURLs compares identities with the package URLs that Syft writes, for the types of packages that Grype has vulnerabilities of. The
+// UI and vendors name packages by these.
+func TestIdentitiesArePackageURLs(t *testing.T) {
+	for purl, p := range map[string]model.Package{
+		"pkg:alpm/arch/curl@8.1-1?arch=x86_64&distro=arch-rolling":                 {Type: "alpm", Name: "curl", Version: "8.1-1", Distro: "arch:rolling"},
+		"pkg:apk/alpine/musl@1.2.5-r0?arch=x86_64":                                 {Type: "apk", Name: "musl", Version: "1.2.5-r0", Distro: "alpine:3.20"},
+		"pkg:apk/wolfi/glibc@2.39-r0":                                              {Type: "apk", Name: "glibc", Version: "2.39-r0", Distro: "wolfi:20230201"},
+		"pkg:bitnami/postgresql@16.1.0-2?arch=amd64":                               {Type: "bitnami", Name: "postgresql", Version: "16.1.0-2"},
+		"pkg:brew/wget@1.21":                                                       {Type: "homebrew", Name: "wget", Version: "1.21"},
+		"pkg:cargo/openssl-src@300.0.1%2B3.0.1":                                    {Type: "rust-crate", Name: "openssl-src", Version: "300.0.1+3.0.1"},
+		"pkg:cocoapods/AFNetworking%2FSerialization@3.0":                           {Type: "pod", Name: "AFNetworking/Serialization", Version: "3.0"},
+		"pkg:composer/Symfony/http-kernel@v6.0":                                    {Type: "php-composer", Name: "symfony/http-kernel", Version: "v6.0"},
+		"pkg:conan/zlib@1.3":                                                       {Type: "conan", Name: "zlib", Version: "1.3"},
+		"pkg:cran/ggplot2@3.4":                                                     {Type: "R-package", Name: "ggplot2", Version: "3.4"},
+		"pkg:deb/ubuntu/libssl3@3.0.2-0ubuntu1?distro=ubuntu-22.04&upstream=ssl":   {Type: "deb", Name: "libssl3", Version: "3.0.2-0ubuntu1", Distro: "ubuntu:22.04"},
+		"pkg:ebuild/app-containers%2Fskopeo@1.5.1":                                 {Type: "portage", Name: "app-containers/skopeo", Version: "1.5.1", Distro: "gentoo:2.9"},
+		"pkg:gem/rails@7.0":                                                        {Type: "gem", Name: "rails", Version: "7.0"},
+		"pkg:github/actions/checkout@v4":                                           {Type: "github-action", Name: "actions/checkout", Version: "v4"},
+		"pkg:golang/github.com/Masterminds/goutils@v1.1.0":                         {Type: "go-module", Name: "github.com/Masterminds/goutils", Version: "v1.1.0"},
+		"pkg:golang/github.com/masterminds/goutils@v1.1.0":                         {Type: "go-module", Name: "github.com/Masterminds/goutils", Version: "v1.1.0"},
+		"pkg:hackage/aeson@2.1":                                                    {Type: "hackage", Name: "aeson", Version: "2.1"},
+		"pkg:hex/phoenix@1.7":                                                      {Type: "hex", Name: "phoenix", Version: "1.7"},
+		"pkg:luarocks/lpeg@1.0-1":                                                  {Type: "lua-rocks", Name: "lpeg", Version: "1.0-1"},
+		"pkg:maven/org.apache.commons/commons-text@1.9":                            {Type: "java-archive", Name: "commons-text", Version: "1.9", PURL: "pkg:maven/org.apache.commons/commons-text@1.9"},
+		"pkg:npm/%40babel/core@7.0":                                                {Type: "npm", Name: "@babel/core", Version: "7.0"},
+		"pkg:nuget/Newtonsoft.Json@12.0":                                           {Type: "dotnet", Name: "Newtonsoft.Json", Version: "12.0"},
+		"pkg:opam/dune@3.0":                                                        {Type: "opam", Name: "dune", Version: "3.0"},
+		"pkg:otp/ssl@11.0":                                                         {Type: "erlang-otp", Name: "ssl", Version: "11.0"},
+		"pkg:pub/http@1.0":                                                         {Type: "dart-pub", Name: "http", Version: "1.0"},
+		"pkg:pypi/flask-login@0.6":                                                 {Type: "python", Name: "Flask_Login", Version: "0.6"},
+		"pkg:rpm/redhat/openssl-libs@3.0.7-27.el9?arch=x86_64&epoch=1&distro=rhel": {Type: "rpm", Name: "openssl-libs", Version: "1:3.0.7-27.el9", Distro: "rhel:9.4"},
+		"pkg:rpm/opensuse/zlib@1.2.13-1?distro=opensuse-leap-15.5":                 {Type: "rpm", Name: "zlib", Version: "1.2.13-1", Distro: "opensuse-leap:15.5"},
+		"pkg:vcpkg/curl@8.0":                                                       {Type: "vcpkg", Name: "curl", Version: "8.0"},
+	} {
+		want, err := parseURL(purl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := IdentityOf(&p); !reflect.DeepEqual(got, want) {
+			t.Errorf("the identity of %+v is %+v, its package URL is %+v", p, got, want)
 		}
 	}
 }

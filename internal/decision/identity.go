@@ -3,6 +3,7 @@ package decision
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -23,29 +24,29 @@ type Identity struct {
 // urlTypes are the types of package URLs by Syft's types of packages, where these have other names.
 var urlTypes = map[string]string{
 	"binary": generic, "conda": generic, "linux-kernel": generic, "linux-kernel-module": generic, "dart-pub": "pub", "dotnet": "nuget",
-	"erlang-otp": "otp", "github-action": "github", "github-action-workflow": "github", "go-module": "golang", "lua-rocks": "luarocks",
-	"php-composer": "composer", "php-pear": "pear", "php-pecl": "pear", "pod": "cocoapods", "python": "pypi", "R-package": "cran", "rust-crate": "cargo",
+	"erlang-otp": "otp", "homebrew": "brew", "github-action": "github", "github-action-workflow": "github", "go-module": "golang", "lua-rocks": "luarocks",
+	"php-composer": "composer", "php-pear": "pear", "php-pecl": "pear", "pod": "cocoapods", "portage": "ebuild", "python": "pypi", "R-package": "cran", "rust-crate": "cargo",
 }
 
 const generic = "generic"
 
 // IdentityOf is the identity of a package. It follows from what all images with the package have in common, so not from the package URL, which is
 // that of the image which was known first: but for Java, where matching reads the package URL too. Of a package of a distribution the namespace
-// is the ID of the distribution, as Syft writes it.
-func IdentityOf(p *model.Package) Identity {
+// is the ID of the distribution, as Syft writes it. Names that mean the same are equal.
+func IdentityOf(p *model.Package) Identity { return NamesOf(p).normalized() }
+
+// NamesOf is the identity of a package as the package spells it.
+func NamesOf(p *model.Package) Identity {
 	switch p.Type {
 	case "java-archive", "jenkins-plugin":
 		if id, err := parseURL(p.PURL); err == nil && id.Type == "maven" {
 			return id
 		}
 		return Identity{Type: generic, Path: strings.Split(p.Name, "/"), Version: p.Version}
-	case "deb", "apk", "rpm":
+	case "deb", "apk", "rpm", "alpm":
 		id := Identity{Type: p.Type, Path: []string{p.Name}, Version: p.Version}
 		if namespace := distribution(p.Distro); namespace != "" {
 			id.Path = []string{namespace, p.Name}
-		}
-		if p.Type == "rpm" {
-			id.Version = withoutEpoch(p.Version)
 		}
 		return id
 	default:
@@ -56,7 +57,7 @@ func IdentityOf(p *model.Package) Identity {
 		if !isType(id.Type) {
 			id.Type = generic
 		}
-		return id.normalized()
+		return id
 	}
 }
 
@@ -82,11 +83,22 @@ func withoutEpoch(version string) string {
 	return rest
 }
 
-// normalized is the identity in the spelling in which names that mean the same are equal.
+// normalized is the identity in the spelling in which names that mean the same are equal, as https://github.com/package-url/purl-spec defines it
+// for the types. The epoch of an RPM package, which is a qualifier of package URLs, is no part of the version.
 func (id Identity) normalized() Identity {
-	if id.Type == "pypi" {
-		last := len(id.Path) - 1
+	last := len(id.Path) - 1
+	switch id.Type {
+	case "pypi":
 		id.Path[last] = strings.ReplaceAll(strings.ToLower(id.Path[last]), "_", "-")
+	case "alpm", "apk", "bitbucket", "bitnami", "composer", "deb", "github", "golang":
+		for i := range id.Path {
+			id.Path[i] = strings.ToLower(id.Path[i])
+		}
+	case "rpm":
+		for i := range last {
+			id.Path[i] = strings.ToLower(id.Path[i])
+		}
+		id.Version = withoutEpoch(id.Version)
 	}
 	return id
 }
@@ -113,7 +125,7 @@ func parseURL(text string) (Identity, error) {
 	if len(segments) > maxSegments {
 		return Identity{}, fmt.Errorf("%q has %d segments, the maximum is %d", text, len(segments), maxSegments)
 	}
-	id := Identity{Type: kind, Path: segments}
+	id := Identity{Type: kind}
 	last := len(segments) - 1
 	if at := strings.LastIndexByte(segments[last], '@'); at > 0 {
 		if id.Version = segments[last][at+1:]; id.Version == "" {
@@ -126,10 +138,20 @@ func parseURL(text string) (Identity, error) {
 		if err != nil {
 			return Identity{}, fmt.Errorf("%q is not percent-encoded correctly", text)
 		}
-		if !utf8.ValidString(decoded) || strings.ContainsFunc(decoded, unicode.IsControl) || decoded == "" && part != &id.Version {
-			return Identity{}, fmt.Errorf("%q has a segment that is empty or has control characters", text)
-		}
 		*part = decoded
+	}
+	// Some write a slash in a name as %2F, such as Syft for packages of Gentoo, and some write it as it is.
+	id.Path = strings.Split(strings.Join(segments, "/"), "/")
+	if len(id.Path) > maxSegments {
+		return Identity{}, fmt.Errorf("%q has %d segments, the maximum is %d", text, len(id.Path), maxSegments)
+	}
+	for _, part := range append(slices.Clone(id.Path), id.Version) {
+		if !utf8.ValidString(part) || strings.ContainsFunc(part, unicode.IsControl) {
+			return Identity{}, fmt.Errorf("%q has control characters or invalid UTF-8", text)
+		}
+	}
+	if slices.Contains(id.Path, "") {
+		return Identity{}, fmt.Errorf("%q has an empty segment", text)
 	}
 	return id.normalized(), nil
 }

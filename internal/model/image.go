@@ -12,7 +12,6 @@ import (
 const MaxImageIDLength = 512
 
 var (
-	digestPattern   = regexp.MustCompile(`^sha(256:[a-f0-9]{64}|512:[a-f0-9]{128})$`)
 	platformPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,31}$`)
 	hostPattern     = regexp.MustCompile(`^([a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?$`)
 	pathPattern     = regexp.MustCompile(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$`)
@@ -140,7 +139,7 @@ func RepositoryOf(reference string) string {
 		path = "library/" + path
 	}
 	repository := host + "/" + path
-	if digestPattern.MatchString(reference) || len(repository) > MaxRepositoryLength || !hostPattern.MatchString(host) || !pathPattern.MatchString(path) {
+	if isDigest(reference) || len(repository) > MaxRepositoryLength || !hostPattern.MatchString(host) || !pathPattern.MatchString(path) {
 		return ""
 	}
 	return repository
@@ -155,10 +154,24 @@ func (k ImageKey) Digest() string {
 	if _, digest, found := strings.Cut(id, "@"); found {
 		id = digest
 	}
-	if digestPattern.MatchString(id) {
+	if isDigest(id) {
 		return id
 	}
 	return ""
+}
+
+// isDigest reports whether a text is a digest with SHA-256 or SHA-512. Each reconcile asks that of each container.
+func isDigest(text string) bool {
+	hash, sha256 := strings.CutPrefix(text, "sha256:")
+	size := 64
+	if !sha256 {
+		var sha512 bool
+		if hash, sha512 = strings.CutPrefix(text, "sha512:"); !sha512 {
+			return false
+		}
+		size = 128
+	}
+	return len(hash) == size && strings.Trim(hash, "0123456789abcdef") == ""
 }
 
 // Pullable reports whether a registry can be asked for the image: repository and digest are known.

@@ -72,6 +72,11 @@ func TestImageKey(t *testing.T) {
 		{digest, "", digest, false},
 		{"docker://" + digest, "", digest, false},
 		{"r.example/app@sha256:short", "r.example/app", "", false},
+		{"r.example/app@sha512:" + strings.Repeat("0f", 64), "r.example/app", "sha512:" + strings.Repeat("0f", 64), true},
+		{"r.example/app@sha512:" + strings.Repeat("a", 64), "r.example/app", "", false},
+		{"r.example/app@sha256:" + strings.Repeat("A", 64), "r.example/app", "", false},
+		{"r.example/app@sha256:" + strings.Repeat("a", 63) + "g", "r.example/app", "", false},
+		{"r.example/app@sha384:" + strings.Repeat("a", 64), "r.example/app", "", false},
 		{"r.example/app:1", "", "", false},
 	}
 	for _, tt := range tests {

@@ -12,11 +12,15 @@ import (
 // coveredPURL is the package URL of a package as Syft writes it, but made only of what the fingerprint covers: the package URL in the store is that
 // of the image which was known first. It has the qualifiers distro, epoch and, if the architecture is given, arch.
 func coveredPURL(p *model.Package, arch string) string {
-	id := decision.IdentityOf(p)
+	id := decision.NamesOf(p)
 	if id.Type == packageurl.TypeMaven && (p.Type == "java-archive" || p.Type == "jenkins-plugin") {
 		return p.PURL
 	}
-	last := len(id.Path) - 1
+	namespace, name := id.Path[:len(id.Path)-1], id.Path[len(id.Path)-1]
+	if p.Type == "portage" || p.Type == "pod" { // The slash is part of the name.
+		namespace, name = nil, p.Name
+	}
+	version := id.Version
 	qualifiers := map[string]string{}
 	if arch != "" {
 		qualifiers["arch"] = arch
@@ -24,10 +28,11 @@ func coveredPURL(p *model.Package, arch string) string {
 	if p.Distro != "" {
 		qualifiers["distro"] = strings.Replace(p.Distro, ":", "-", 1)
 	}
-	if epoch, _, found := strings.Cut(p.Version, ":"); found && p.Type == "rpm" && id.Version != p.Version {
-		qualifiers["epoch"] = epoch
+	if covered := decision.IdentityOf(p).Version; covered != version { // The epoch of an RPM package.
+		qualifiers["epoch"] = strings.TrimSuffix(version, ":"+covered)
+		version = covered
 	}
-	purl := packageurl.NewPackageURL(id.Type, strings.Join(id.Path[:last], "/"), id.Path[last], id.Version, packageurl.QualifiersFromMap(qualifiers), "")
+	purl := packageurl.NewPackageURL(id.Type, strings.Join(namespace, "/"), name, version, packageurl.QualifiersFromMap(qualifiers), "")
 	return purl.ToString()
 }
 

@@ -37,7 +37,10 @@ func ParsePURL(text string) (PURL, error) {
 	if err != nil {
 		return PURL{}, fmt.Errorf("the PURL %.100q is invalid: %w", text, err)
 	}
-	purl := PURL{Type: p.Type, Namespace: p.Namespace, Name: p.Name, Version: p.Version, Subpath: p.Subpath}
+	// Some write a slash in a name as %2F, such as Syft for packages of Gentoo, and some write it as it is.
+	path := strings.Trim(p.Namespace+"/"+p.Name, "/")
+	last := strings.LastIndexByte(path, '/')
+	purl := PURL{Type: p.Type, Namespace: path[:max(last, 0)], Name: path[last+1:], Version: p.Version, Subpath: p.Subpath}
 	if len(p.Qualifiers) > 0 {
 		purl.Qualifiers = p.Qualifiers.Map()
 	}

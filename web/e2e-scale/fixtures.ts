@@ -150,6 +150,25 @@ export class Measured {
     });
   }
 
+  /** Waits until the page has stopped scrolling, which it does after the last turn of the wheel. */
+  async rest() {
+    await this.page.evaluate(async () => {
+      for (let same = 0; same < 10; same++) {
+        const before = window.scrollY;
+        await new Promise(requestAnimationFrame);
+        if (window.scrollY !== before) same = 0;
+      }
+    });
+  }
+
+  /** Returns to the first row. A row that is clicked before the page has stopped scrolling is another one, and leaves the document. */
+  async top() {
+    await this.rest();
+    await this.page.keyboard.press("Control+Home");
+    await expect(this.page.locator("[role=row][aria-rowindex='2']")).toBeInViewport();
+    await this.rest();
+  }
+
   /** Scrolls through all rows, as fast as they are rendered, and returns the title of each that was shown. The wheel would take a quarter of an hour. */
   scrollThrough() {
     return whileScrolling(this.page, () =>

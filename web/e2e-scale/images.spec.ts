@@ -22,7 +22,7 @@ test("Images", async ({ page, measured }) => {
 
   // Others appear and go while all rows are loaded.
   await live.start();
-  await page.keyboard.press("Control+Home");
+  await measured.top();
   for (let row = 0; row < 15; row++) await page.keyboard.press("j");
   const after = await live.stop();
   await measured.shows(`${number(expected.images + after.images)} images`);
@@ -79,7 +79,7 @@ test("Images, filtered and sorted", async ({ page, measured }) => {
     await live.start();
   }
   await measured.scroll({ rows: someRows });
-  await page.keyboard.press("Control+Home");
+  await measured.top();
   for (let row = 0; row < 15; row++) await page.keyboard.press("j");
   await measured.watch();
 });
@@ -95,7 +95,7 @@ test("An image", async ({ page, measured }) => {
   await measured.total(`${path}/findings?pageSize=1`, total);
   await live.start();
   await measured.scroll();
-  await page.keyboard.press("Control+Home");
+  await measured.top();
   for (const open of [true, false]) {
     for (const index of [0, 1]) {
       await page

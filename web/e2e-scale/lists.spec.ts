@@ -53,7 +53,7 @@ test("Fix first", async ({ page, measured }) => {
   await measured.shows(`${number(total)} actions`);
   await live.start();
   await measured.scroll({ rows: someRows });
-  await page.keyboard.press("Control+Home");
+  await measured.top();
   const details = page.getByRole("button", { name: /^Details of/ });
   await details.first().click();
   await expect(details.first()).toHaveAttribute("aria-expanded", "true");
@@ -76,7 +76,7 @@ test("Vulnerabilities", async ({ page, measured }) => {
   await measured.total("/api/v1/vulnerabilities?pageSize=1", expected.vulnerabilities + images);
   await live.start();
   await measured.scroll({ rows: someRows });
-  await page.keyboard.press("Control+Home");
+  await measured.top();
   await page.getByRole("searchbox", { name: "Search vulnerabilities" }).click();
   await page.keyboard.type(narrow.id, { delay: 60 });
   await measured.shows("1 vulnerability");
@@ -92,7 +92,7 @@ test("A vulnerability of all images", async ({ page, measured }) => {
   await measured.total(`/api/v1/vulnerabilities/${wide.id}/affected?pageSize=1`, wide.findings);
   await live.start();
   await measured.scroll({ rows: someRows });
-  await page.keyboard.press("Control+Home");
+  await measured.top();
   for (const tab of ["Closed", "Timeline", "Current"]) await page.getByRole("tab", { name: tab }).click();
   await measured.watch();
 });
@@ -105,14 +105,14 @@ test("A vulnerability of some images", async ({ page, measured }) => {
   await measured.watch();
 });
 
-test("Packages", async ({ page, measured }) => {
+test("Packages", async ({ measured }) => {
   const { images } = await live.now();
   await measured.open("/packages");
   await measured.shows(`${number(expected.packages + images)} packages`);
   await measured.total("/api/v1/packages?pageSize=1", expected.packages + images);
   await live.start();
   await measured.scroll({ rows: someRows });
-  await page.keyboard.press("Control+Home");
+  await measured.top();
   await measured.watch();
 });
 
@@ -123,7 +123,7 @@ test("Workloads and owners", async ({ page, measured }) => {
   await measured.total("/api/v1/workloads?pageSize=1", expected.workloads + images);
   await live.start();
   await measured.scroll({ rows: someRows });
-  await page.keyboard.press("Control+Home");
+  await measured.top();
   await page
     .getByRole("button", { name: /^Details of/ })
     .first()
@@ -136,13 +136,13 @@ test("Workloads and owners", async ({ page, measured }) => {
   await measured.watch();
 });
 
-test("Coverage", async ({ page, measured }) => {
+test("Coverage", async ({ measured }) => {
   const { images } = await live.now();
   await measured.open("/coverage");
   await measured.total("/api/v1/coverage?pageSize=1", expected.containers + images);
   await live.start();
   await measured.scroll({ rows: someRows });
-  await page.keyboard.press("Control+Home");
+  await measured.top();
   const after = await live.stop();
   await measured.shows(`${number(expected.containers + after.images)} rows`);
   await measured.watch();

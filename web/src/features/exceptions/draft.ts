@@ -58,8 +58,16 @@ export interface Draft {
   dryRun: boolean;
 }
 
-/** The types of packages that exceptions name by name and version, whatever package URL the SBOM of an image has for them. */
-const genericTypes = new Set(["binary", "conda", "linux-kernel", "linux-kernel-module"]);
+/** The types of packages that exceptions name by name and version, whatever package URL the SBOM of an image has for them, and those of package URLs. */
+const typesByName = new Map([
+  ["binary", "generic"],
+  ["conda", "generic"],
+  ["linux-kernel", "generic"],
+  ["linux-kernel-module", "generic"],
+  ["php-pear", "pear"],
+  ["php-pecl", "pear"],
+  ["swift", "swift"],
+]);
 
 /** The package URL by which exceptions name a package, without qualifiers and subpath; undefined when an exception cannot name it. */
 function packageOf({
@@ -69,8 +77,9 @@ function packageOf({
   version,
 }: Pick<Package, "purl" | "type" | "name" | "version">): string | undefined {
   const path = name.split("/").map(encodeURIComponent).join("/");
-  const [plain = ""] = genericTypes.has(type)
-    ? [`pkg:generic/${path}${version && `@${encodeURIComponent(version)}`}`]
+  const named = typesByName.get(type);
+  const [plain = ""] = named
+    ? [`pkg:${named}/${path}${version && `@${encodeURIComponent(version)}`}`]
     : purl.split(/[?#]/);
   return plain.length <= maxPackage && packagePattern.test(plain) ? plain : undefined;
 }

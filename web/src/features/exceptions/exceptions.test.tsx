@@ -90,6 +90,13 @@ spec:
     });
   });
 
+  it("names packages of Swift without a namespace", () => {
+    const purl = "pkg:swift/github.com/apple/swift-nio@2.0.0";
+    const pkg = { type: "swift", name: "swift-nio", version: "2.0.0", purl };
+    const draft = about({ vulnerability: "CVE-1-1", pkg });
+    expect(specOf({ ...draft, reach: "versions" }).match.packages).toEqual(["pkg:swift/swift-nio@2.0.0"]);
+  });
+
   it("names what the operator names by name and version", () => {
     const vault = {
       type: "binary",
