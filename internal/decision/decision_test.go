@@ -27,6 +27,7 @@ func TestPatterns(t *testing.T) {
 	openssl := model.Package{Type: "deb", Name: "openssl", Version: "3.0.1+really2~1", Distro: "debian:12", PURL: "pkg:deb/ubuntu/planted@9"}
 	kernel := model.Package{Type: "rpm", Name: "kernel", Version: "1:5.14-1.el9", Distro: "rhel:9.4"}
 	module := model.Package{Type: "go-module", Name: "github.com/docker/docker/v2", Version: "v2.0.0"}
+	library := model.Package{Type: "go-module", Name: "stdlib", Version: "go1.22.1"}
 	scoped := model.Package{Type: "npm", Name: "@angular/core", Version: "1.2.3"}
 	python := model.Package{Type: "python", Name: "Flask_Login", Version: "1"}
 	java := model.Package{Type: "java-archive", Name: "log4j-core", Version: "2.14", PURL: "pkg:maven/org.apache.logging.log4j/log4j-core@2.14.1?type=jar#x"}
@@ -62,6 +63,8 @@ func TestPatterns(t *testing.T) {
 		"pkg:golang/github.com/Docker/docker/V2":               {[]model.Package{module}, nil},
 		"pkg:rpm/RedHat/kernel@1:5.14-*":                       {[]model.Package{kernel}, nil},
 		"pkg:rpm/redhat/Kernel":                                {nil, []model.Package{kernel}},
+		"pkg:golang/stdlib@go1.22.1":                           {[]model.Package{library}, nil},
+		"pkg:golang/stdlib@1.22.*":                             {[]model.Package{library}, nil},
 		"pkg:deb/Debian/OpenSSL":                               {[]model.Package{openssl}, nil},
 		"pkg:npm/@Angular/core":                                {nil, []model.Package{scoped}},
 	} {
@@ -98,6 +101,7 @@ func TestIdentitiesArePackageURLs(t *testing.T) {
 		"pkg:github/actions/checkout@v4":                                           {Type: "github-action", Name: "actions/checkout", Version: "v4"},
 		"pkg:golang/github.com/Masterminds/goutils@v1.1.0":                         {Type: "go-module", Name: "github.com/Masterminds/goutils", Version: "v1.1.0"},
 		"pkg:golang/github.com/masterminds/goutils@v1.1.0":                         {Type: "go-module", Name: "github.com/Masterminds/goutils", Version: "v1.1.0"},
+		"pkg:golang/stdlib@1.22.1":                                                 {Type: "go-module", Name: "stdlib", Version: "go1.22.1"},
 		"pkg:hackage/aeson@2.1":                                                    {Type: "hackage", Name: "aeson", Version: "2.1"},
 		"pkg:hex/phoenix@1.7":                                                      {Type: "hex", Name: "phoenix", Version: "1.7"},
 		"pkg:luarocks/lpeg@1.0-1":                                                  {Type: "lua-rocks", Name: "lpeg", Version: "1.0-1"},

@@ -28,7 +28,11 @@ var urlTypes = map[string]string{
 	"php-composer": "composer", "php-pear": "pear", "php-pecl": "pear", "pod": "cocoapods", "portage": "ebuild", "python": "pypi", "R-package": "cran", "rust-crate": "cargo",
 }
 
-const generic = "generic"
+const (
+	generic = "generic"
+	// stdlib is the name of the standard library of Go. Package URLs have its version without the prefix "go".
+	stdlib = "stdlib"
+)
 
 // IdentityOf is the identity of a package. It follows from what all images with the package have in common, so not from the package URL, which is
 // that of the image which was known first: but for Java, where matching reads the package URL too. Of a package of a distribution the namespace
@@ -56,6 +60,9 @@ func NamesOf(p *model.Package) Identity {
 		}
 		if !isType(id.Type) {
 			id.Type = generic
+		}
+		if p.Type == "go-module" && p.Name == stdlib {
+			id.Version = strings.TrimPrefix(p.Version, "go")
 		}
 		return id
 	}
@@ -93,6 +100,9 @@ func (id Identity) normalized() Identity {
 	case "alpm", "apk", "bitbucket", "bitnami", "composer", "deb", "github", "golang":
 		for i := range id.Path {
 			id.Path[i] = strings.ToLower(id.Path[i])
+		}
+		if id.Type == "golang" && last == 0 && id.Path[0] == stdlib {
+			id.Version = strings.TrimPrefix(id.Version, "go")
 		}
 	case "rpm":
 		for i := range last {

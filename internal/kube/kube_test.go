@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -268,6 +269,43 @@ func (c *statusClient) Status() client.SubResourceWriter { return c }
 func (c *statusClient) Patch(context.Context, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
 	c.patches++
 	return c.err
+}
+
+// writingClient gives each object that it writes the next resource version.
+type writingClient struct {
+	client.SubResourceWriter
+	version int
+}
+
+func (c *writingClient) Status() client.SubResourceWriter { return c }
+
+func (c *writingClient) Patch(_ context.Context, obj client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
+	c.version++
+	obj.SetResourceVersion(strconv.Itoa(c.version))
+	return nil
+}
+
+// TestPatchStatusKnowsThatTheCacheIsBehind writes a status, and then finds that the one before is right while the cache still has that one.
+func TestPatchStatusKnowsThatTheCacheIsBehind(t *testing.T) {
+	c := &writingClient{version: 7}
+	before := fullPod()
+	before.UID, before.ResourceVersion = "behind", "7"
+	after := before.DeepCopy()
+	after.Status.Phase = corev1.PodFailed
+	if err := PatchStatus(t.Context(), c, before, after); err != nil {
+		t.Fatal(err)
+	}
+	if err := PatchStatus(t.Context(), c, before, before.DeepCopy()); !IsConflict(err) {
+		t.Errorf("the status before is right again, and the cache does not show the one that was written: %v", err)
+	}
+	if err := PatchStatus(t.Context(), c, after, after.DeepCopy()); err != nil {
+		t.Errorf("the cache shows what was written: %v", err)
+	}
+	again := after.DeepCopy()
+	again.Status.Phase = before.Status.Phase
+	if err := PatchStatus(t.Context(), c, after, again); err != nil || c.version != 9 {
+		t.Errorf("the status before is written: %v, version %d", err, c.version)
+	}
 }
 
 func TestPatchStatusWritesOnlyChanges(t *testing.T) {

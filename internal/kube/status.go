@@ -2,9 +2,13 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/lru"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -13,15 +17,27 @@ import (
 // Returning an error would have the same effect, but would log it.
 var RetryConflict = ctrl.Result{Requeue: true} //nolint:staticcheck // RequeueAfter would need a fixed time.
 
+// written has by UID the resource version that each status written last was based on. A cache that still has this version does not show what was written.
+var written = lru.New(10_000)
+
 // PatchStatus writes the status of after, unless after is equal to before, its deep copy as it was read. It fails with a conflict when the
-// object has changed since it was read.
+// object has changed since it was read, also by the last call.
 func PatchStatus(ctx context.Context, c client.StatusClient, before, after client.Object) error {
+	uid, version := before.GetUID(), before.GetResourceVersion()
 	if equality.Semantic.DeepEqual(before, after) {
+		if based, found := written.Get(uid); found && based == version && uid != "" {
+			return apierrors.NewConflict(schema.GroupResource{}, before.GetName(), errBehind)
+		}
 		return nil
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := c.Status().Patch(ctx, after, patch); err != nil {
 		return fmt.Errorf("write status: %w", err)
 	}
+	if after.GetResourceVersion() != version {
+		written.Add(uid, version)
+	}
 	return nil
 }
+
+var errBehind = errors.New("the cache does not show the status that was written last")

@@ -15,6 +15,7 @@ func TestCoveredPURLs(t *testing.T) {
 		"pkg:deb/debian/openssl@3.0.1?distro=debian-12":                    {Type: "deb", Name: "openssl", Version: "3.0.1", Distro: "debian:12"},
 		"pkg:ebuild/app-containers%2Fskopeo@1.5.1":                         {Type: "portage", Name: "app-containers/skopeo", Version: "1.5.1"},
 		"pkg:golang/github.com/Masterminds/goutils@v1.1.0":                 {Type: "go-module", Name: "github.com/Masterminds/goutils", Version: "v1.1.0"},
+		"pkg:golang/stdlib@1.22.1":                                         {Type: "go-module", Name: "stdlib", Version: "go1.22.1"},
 		"pkg:npm/%40babel/core@7.0":                                        {Type: "npm", Name: "@babel/core", Version: "7.0"},
 		"pkg:rpm/redhat/openssl-libs@3.0.7-27.el9?distro=rhel-9.4&epoch=1": {Type: "rpm", Name: "openssl-libs", Version: "1:3.0.7-27.el9", Distro: "rhel:9.4"},
 		"pkg:rpm/fedora/bash@5.2-1?distro=fedora-40":                       {Type: "rpm", Name: "bash", Version: "5.2-1", Distro: "fedora:40"},
