@@ -15,7 +15,7 @@ func (m *tagFixModel) check(in store.Namespaces) {
 	m.t.Helper()
 	pick := func(values ...string) string { return values[m.queries.IntN(len(values))] }
 	query := store.FixQuery{Kind: store.FixNewerTag, KEV: m.queries.IntN(4) == 0, Overdue: m.queries.IntN(4) == 0}
-	switch m.queries.IntN(4) {
+	switch m.queries.IntN(3) {
 	case 0:
 		query.Where = store.Where{Namespace: pick("a", "b"), Workload: pick("", "web")}
 	case 1:
@@ -112,7 +112,13 @@ func (m *tagFixModel) expected(in store.Namespaces, query store.FixQuery) []tagA
 		if !l.shown || !visible {
 			continue
 		}
-		counted := slices.DeleteFunc(m.counted(in, l.Key, query.Where), func(f model.Finding) bool { return !closed[tagKey{f.Vulnerability.ID, f.Package.Name}] })
+		closedOf := func(where store.Where) []model.Finding {
+			return slices.DeleteFunc(m.counted(in, l.Key, where), func(f model.Finding) bool { return !closed[tagKey{f.Vulnerability.ID, f.Package.Name}] })
+		}
+		counted := closedOf(query.Where)
+		if len(counted) < len(closedOf(store.Where{})) {
+			m.narrowed++
+		}
 		fix := fixOf(l.Key, counted)
 		fix.Kind, fix.Workloads, fix.WorkloadCount = store.FixNewerTag, workloads, len(workloads)
 		for i := range fix.Packages {
