@@ -112,13 +112,7 @@ func (m *tagFixModel) expected(in store.Namespaces, query store.FixQuery) []tagA
 		if !l.shown || !visible {
 			continue
 		}
-		closedOf := func(where store.Where) []model.Finding {
-			return slices.DeleteFunc(m.counted(in, l.Key, where), func(f model.Finding) bool { return !closed[tagKey{f.Vulnerability.ID, f.Package.Name}] })
-		}
-		counted := closedOf(query.Where)
-		if len(counted) < len(closedOf(store.Where{})) {
-			m.narrowed++
-		}
+		counted := slices.DeleteFunc(m.counted(in, l.Key, query.Where), func(f model.Finding) bool { return !closed[tagKey{f.Vulnerability.ID, f.Package.Name}] })
 		fix := fixOf(l.Key, counted)
 		fix.Kind, fix.Workloads, fix.WorkloadCount = store.FixNewerTag, workloads, len(workloads)
 		for i := range fix.Packages {
