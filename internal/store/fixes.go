@@ -29,6 +29,7 @@ const (
 
 // FixQuery asks for a page of fixes of images that run, those that remove the most risk first and those of FixWait last. Zero fields do not filter.
 type FixQuery struct {
+	// Where chooses workloads. Findings count, and are overdue, if they are in one of these.
 	Where
 	// ImageID keeps those of an image, on all platforms, even if nothing runs it.
 	ImageID string

@@ -73,6 +73,7 @@ type dueReader struct {
 	tx       *gorm.DB
 	s        *Store
 	in       store.Namespaces
+	where    store.Where // Which of the workloads there targets are about.
 	policies []policyRow
 	current  int64
 	// until is the last date that is asked for, stillOpen for all.
@@ -135,7 +136,7 @@ func (r *dueReader) sinces(images []int64) (map[int64]int64, error) {
 	return sinces, err
 }
 
-// targets reads the images that something runs which is visible; nil stands for all images. With workloads they are told apart by workload.
+// targets reads the images that something runs which is visible and chosen; nil stands for all images. With workloads they are told apart by workload.
 func (r *dueReader) targets(images []int64, workloads bool) (map[int64][]*dueTarget, error) {
 	if len(r.policies) == 0 {
 		return nil, nil
@@ -151,7 +152,7 @@ func (r *dueReader) targets(images []int64, workloads bool) (map[int64][]*dueTar
 	everywhere, known := r.everywhere(), map[imagePlace]*dueTarget{}
 	targets := map[int64][]*dueTarget{}
 	err = eachPart(images, func(part []int64) error {
-		used := of(within(r.tx.Table("image_uses AS u").Where("u.namespace <> ''"), "u.namespace", r.in), "u.image_pk", part).Distinct(columns)
+		used := of(uses(r.tx.Table("image_uses AS u").Where("u.namespace <> ''"), place{r.where, r.in}), "u.image_pk", part).Distinct(columns)
 		return eachRow(used, func(scan func(...any) error) error {
 			t := &dueTarget{reach: everywhere}
 			err := scan(&t.image, &t.workload.Namespace, &t.workload.Kind, &t.workload.Name)
@@ -172,7 +173,7 @@ func (r *dueReader) targets(images []int64, workloads bool) (map[int64][]*dueTar
 		places[r.policies[place].ID] = place
 	}
 	err = eachPart(images, func(part []int64) error {
-		placed := of(within(r.tx.Table("policy_places AS u"), "u.namespace", r.in), "u.image_pk", part).Distinct("u.policy_pk, " + columns)
+		placed := of(uses(r.tx.Table("policy_places AS u"), place{r.where, r.in}), "u.image_pk", part).Distinct("u.policy_pk, " + columns)
 		return eachRow(placed, func(scan func(...any) error) error {
 			var id int64
 			var k imagePlace

@@ -45,7 +45,7 @@ func (r *fixReader) fixes(entries []fixEntry) ([]store.Fix, error) {
 	}
 	running := map[int64]running{}
 	err = inParts(images, func(part []int64) error {
-		found, err := firstWorkloads(r.tx, uses(r.tx.Table("image_uses AS u"), r.chosen), part)
+		found, err := firstWorkloads(r.tx, r.uses(), part)
 		maps.Copy(running, found)
 		return err
 	})
@@ -118,7 +118,7 @@ func (r *fixReader) ownPairs(entries []fixEntry, pairs map[fixPlace][]fixPair) (
 		return nil, err
 	}
 	live := map[int64]bool{}
-	if r.view.placed {
+	if r.placed() {
 		for _, id := range r.live {
 			live[id] = true
 		}
@@ -222,11 +222,11 @@ func distinctIDs(list []int64) []int64 {
 // overdue counts the findings of images whose date has passed, by the fix that closes them. Of the entries, it takes those of newer tags.
 func (r *fixReader) overdue(images []int64, entries []fixEntry) (map[fixPlace]int, error) {
 	counts := map[fixPlace]int{}
-	due, err := r.s.dueReader(r.tx, r.chosen.in)
+	due, err := r.dueReader()
 	if err != nil || len(due.policies) == 0 || len(images) == 0 {
 		return counts, err
 	}
-	targets, err := due.targets(images, false)
+	targets, err := due.targets(images, r.narrowed)
 	if err != nil {
 		return nil, err
 	}
@@ -251,7 +251,7 @@ func (r *fixReader) overdue(images []int64, entries []fixEntry) (map[fixPlace]in
 	if err != nil {
 		return nil, err
 	}
-	err = due.eachIn(held, images, targets, func(t *dueTarget, f *dueFinding, _ int64, _ int) {
+	err = due.eachIn(held, images, targets, once(func(t *dueTarget, f *dueFinding, _ int64, _ int) {
 		for _, fix := range closing[t.image][f.id] {
 			counts[fixPlace{t.image, fixTag, fix}]++
 		}
@@ -263,8 +263,34 @@ func (r *fixReader) overdue(images []int64, entries []fixEntry) (map[fixPlace]in
 		default:
 			counts[fixPlace{t.image, fixUpdate, f.packageID}]++
 		}
-	})
+	}))
 	return counts, err
+}
+
+// dueReader reads the dates of findings for the workloads that the query chooses.
+func (r *fixReader) dueReader() (*dueReader, error) {
+	due, err := r.s.dueReader(r.tx, r.chosen.in)
+	if err != nil {
+		return nil, err
+	}
+	due.where = r.chosen.Where
+	return due, nil
+}
+
+// once tells of each finding in an image once, if the visits for a package in an image follow each other.
+func once(visit dueVisit) dueVisit {
+	var image, packageID int64
+	visited := map[int64]bool{}
+	return func(t *dueTarget, f *dueFinding, at int64, by int) {
+		if t.image != image || f.packageID != packageID {
+			image, packageID = t.image, f.packageID
+			clear(visited)
+		}
+		if !visited[f.id] {
+			visited[f.id] = true
+			visit(t, f, at, by)
+		}
+	}
 }
 
 // fixedIn is a list of fixed versions, a vulnerability, or what the image says, of a package in an image.

@@ -65,13 +65,15 @@ func (r *fixEntry) compare(o *fixEntry) int {
 
 // fixReader reads a page of fixes.
 type fixReader struct {
-	s       *Store
-	tx      *gorm.DB
-	query   store.FixQuery
-	chosen  place
-	view    seen
-	current int64
-	token   fixToken
+	s      *Store
+	tx     *gorm.DB
+	query  store.FixQuery
+	chosen place
+	view   seen
+	// narrowed says that workloads are chosen, and that findings can count in others only. Then view has nothing to add about places.
+	narrowed bool
+	current  int64
+	token    fixToken
 	// after is the entry that the page follows, nil for the first page.
 	after *fixEntry
 	// live are images whose fixes are computed from their findings: for the caller, they can differ from those in the tables, or imageId asks for them.
@@ -118,7 +120,13 @@ func (r *fixReader) begin() (err error) {
 	if r.current, err = currentNumber(r.tx); err != nil {
 		return err
 	}
-	if r.view, err = seenIn(r.tx, r.chosen.in); err != nil {
+	if r.chosen.Where != (store.Where{}) {
+		r.view.in = r.chosen.in
+		r.narrowed, err = somePlaced(r.tx)
+	} else {
+		r.view, err = seenIn(r.tx, r.chosen.in)
+	}
+	if err != nil {
 		return err
 	}
 	if err := r.readToken(); err != nil {
@@ -138,17 +146,31 @@ func (r *fixReader) begin() (err error) {
 			r.among[id] = true
 		}
 	}
-	if !r.view.placed {
+	if !r.placed() {
 		return nil
 	}
-	// Decisions with places close findings for who sees some namespaces, and the tables have what counts for who sees all.
-	err = r.tx.Raw("SELECT DISTINCT y.image_pk FROM reached_namespaces y WHERE " + isWithin("y.namespace", r.chosen.in) + " ORDER BY y.image_pk").Scan(&r.live).Error
+	// Decisions with places close findings where the query chooses, and the tables have what counts for who sees all.
+	err = r.tx.Table("(?) AS l", r.closed()).Distinct("l.image_pk").Order("l.image_pk").Scan(&r.live).Error
 	r.live = slices.DeleteFunc(r.live, func(id int64) bool { return r.among != nil && !r.among[id] })
 	for _, id := range r.live {
 		delete(r.among, id)
 	}
 	return err
 }
+
+// placed reports whether findings can count elsewhere only.
+func (r *fixReader) placed() bool { return r.view.placed || r.narrowed }
+
+// closed selects the images with findings that can count elsewhere only.
+func (r *fixReader) closed() *gorm.DB {
+	if r.narrowed {
+		return r.tx.Table("(?) AS y", closedIn(r.tx, r.uses())).Select("y.image_pk")
+	}
+	return r.tx.Table("reached_namespaces AS y").Where(isWithin("y.namespace", r.chosen.in)).Select("y.image_pk")
+}
+
+// uses selects the uses u of images that the query chooses.
+func (r *fixReader) uses() *gorm.DB { return uses(r.tx.Table("image_uses AS u"), r.chosen) }
 
 func (r *fixReader) readToken() error {
 	if r.query.Token == "" {
@@ -193,7 +215,7 @@ func (r *fixReader) images() ([]int64, error) {
 
 // running selects the images that something runs which the query chooses.
 func (r *fixReader) running() *gorm.DB {
-	return uses(r.tx.Table("image_uses AS u").Select("u.image_pk"), r.chosen)
+	return r.uses().Select("u.image_pk")
 }
 
 // entries reads the entries of a page and the one after it, and counts those of all pages.
@@ -258,9 +280,22 @@ var fixActionOf = fmt.Sprintf("CASE WHEN f.fixable = 0 THEN %d WHEN %s = 1 THEN 
 
 // openFindings selects the findings f of packages p in images ip that are open for who asks.
 func (r *fixReader) openFindings(images []int64) *gorm.DB {
-	return r.tx.Table("image_packages AS ip").Joins("CROSS JOIN packages p").Joins("CROSS JOIN findings f").Joins("CROSS JOIN vulnerabilities v").
+	found := r.tx.Table("image_packages AS ip").Joins("CROSS JOIN packages p").Joins("CROSS JOIN findings f").Joins("CROSS JOIN vulnerabilities v").
 		Where("ip.image_pk IN ? AND ip.excluded = 0 AND p.id = ip.package_pk AND f.package_pk = ip.package_pk AND v.id = f.vulnerability_pk", images).
 		Where(r.view.open(), r.current, r.current)
+	if r.narrowed {
+		found = openAmong(found, r.uses(), "ip.image_pk")
+	}
+	return found
+}
+
+// hide keeps the rows of images ip in which a finding, given by a column, does not count for who asks.
+func (r *fixReader) hide(rows *gorm.DB, finding string) *gorm.DB {
+	if !r.narrowed {
+		return r.view.hide(rows, finding)
+	}
+	condition, open := suppressedAmong(r.uses(), finding, "ip.image_pk")
+	return rows.Where("("+r.view.suppressedThere(finding)+" OR "+condition+")", open)
 }
 
 // stored adds the conditions of the query to a selection of rows x of image_fixes.
@@ -271,7 +306,7 @@ func (r *fixReader) stored(rows *gorm.DB) *gorm.DB {
 		rows = rows.Where("x.image_pk IN (?)", r.running())
 	}
 	if len(r.live) > 0 { // Of decisions with places.
-		rows = rows.Where("x.image_pk NOT IN (SELECT y.image_pk FROM reached_namespaces y WHERE " + isWithin("y.namespace", r.chosen.in) + ")")
+		rows = rows.Where("x.image_pk NOT IN (?)", r.closed())
 	}
 	return rows
 }

@@ -26,7 +26,7 @@ type overdueReader struct {
 // overdueEntries reads the entries of a page that have overdue findings and are not of live images, and the one after it, and counts those of all pages.
 // The dates of findings are read for all of the images at once; what else is listed follows from the tables.
 func (r *fixReader) overdueEntries() (entries []fixEntry, total int, err error) {
-	due, err := r.s.dueReader(r.tx, r.chosen.in)
+	due, err := r.dueReader()
 	if err != nil || len(due.policies) == 0 {
 		return nil, 0, err
 	}
@@ -34,7 +34,7 @@ func (r *fixReader) overdueEntries() (entries []fixEntry, total int, err error) 
 	if r.among != nil && len(r.among) <= r.s.fewImages { // To read all of them once is faster than to look up many.
 		images = slices.Sorted(maps.Keys(r.among))
 	}
-	targets, err := due.targets(images, false)
+	targets, err := due.targets(images, r.narrowed)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -53,7 +53,7 @@ func (r *fixReader) overdueEntries() (entries []fixEntry, total int, err error) 
 	if err := o.read(held.findings, images); err != nil {
 		return nil, 0, err
 	}
-	err = due.eachIn(held, images, targets, func(t *dueTarget, f *dueFinding, _ int64, _ int) {
+	err = due.eachIn(held, images, targets, once(func(t *dueTarget, f *dueFinding, _ int64, _ int) {
 		if t.image != o.image || f.packageID != o.pkg { // All visits for a package in an image follow each other.
 			o.flush()
 			o.image, o.pkg = t.image, f.packageID
@@ -63,7 +63,7 @@ func (r *fixReader) overdueEntries() (entries []fixEntry, total int, err error) 
 		} else {
 			o.rest++
 		}
-	})
+	}))
 	if err != nil {
 		return nil, 0, err
 	}

@@ -146,7 +146,7 @@ func (r *fixReader) countLiveTags(images []int64) ([]tagRow, error) {
 	for i := range rows {
 		ids[i], places[rows[i].Sums.ID] = rows[i].Sums.ID, i
 	}
-	err = eachClosed(r.tx, r.s.db.Dialect(), r.view, r.current, ids, func(fix int64, closed map[int64]*tagClosed) {
+	err = eachClosed(r.tx, r.s.db.Dialect(), r.hide, r.current, ids, func(fix int64, closed map[int64]*tagClosed) {
 		for _, one := range closed {
 			rows[places[fix]].Sums.add(one)
 		}
@@ -198,7 +198,7 @@ func (r *fixReader) tagPairs(entries []fixEntry, pairs map[fixPlace][]fixPair) e
 		}
 	}
 	var packages []int64
-	err := eachClosed(r.tx, r.s.db.Dialect(), r.view, r.current, rowsOfTags(entries), func(fix int64, closed map[int64]*tagClosed) {
+	err := eachClosed(r.tx, r.s.db.Dialect(), r.hide, r.current, rowsOfTags(entries), func(fix int64, closed map[int64]*tagClosed) {
 		place := places[fix]
 		for id, one := range closed {
 			pair := fixPair{ImagePk: place.image, Action: fixTag, PackagePk: id, RiskMicros: one.risk}

@@ -55,6 +55,11 @@ func (s seen) suppressedThere(finding string) string {
 	return "EXISTS (SELECT 1 FROM finding_suppressions fs WHERE fs.finding_id = " + finding + " AND fs.reach > 0 AND " + s.closes("fs.reach", "ip.image_pk") + ")"
 }
 
+// hide keeps the rows of images ip in which a finding, given by a column, does not count.
+func (s seen) hide(rows *gorm.DB, finding string) *gorm.DB {
+	return rows.Where(s.suppressedThere(finding))
+}
+
 // unsuppressedAfter is that of who sees these namespaces.
 func (s seen) unsuppressedAfter() string {
 	if !s.placed {
@@ -144,4 +149,17 @@ func closedIn(tx, used *gorm.DB) *gorm.DB {
 		Select("o.image_pk, o.namespace, o.kind, o.name, COUNT(*) OVER (PARTITION BY o.image_pk) AS workloads")
 	return tx.Table("reached_namespaces AS y").Joins("JOIN (?) u ON u.image_pk = y.image_pk AND u.namespace = y.namespace", workloads).Where(hasWorkload).
 		Select("y.reach, y.image_pk").Group("y.reach, y.image_pk, u.workloads").Having("COUNT(*) = u.workloads")
+}
+
+// openAmong keeps the findings f that are open in one of the uses u of an image, given by a column, as far as decisions with places say so.
+func openAmong(found, used *gorm.DB, image string) *gorm.DB {
+	condition, open := suppressedAmong(used, "f.id", image)
+	return found.Where("NOT "+condition, open)
+}
+
+// suppressedAmong is the condition that a finding is suppressed in all of the uses u of an image by decisions with places, and its value. Both are given by columns. There has to be such a use.
+func suppressedAmong(used *gorm.DB, finding, image string) (condition string, open *gorm.DB) {
+	return "EXISTS (SELECT 1 FROM finding_suppressions hs WHERE hs.finding_id = " + finding + " AND hs.reach > 0 AND NOT EXISTS (?))",
+		used.Where("u.image_pk = " + image + " AND NOT EXISTS (SELECT 1 FROM reached_namespaces y WHERE y.reach = hs.reach AND y.image_pk = u.image_pk AND y.namespace = u.namespace AND " +
+			hasWorkload + ")").Select("1")
 }

@@ -117,9 +117,7 @@ func (z *summarizer) open() *gorm.DB {
 func (z *summarizer) counting(found *gorm.DB) *gorm.DB {
 	found = found.Where(z.view.open(), z.current, z.current)
 	if z.owned {
-		found = found.Where("NOT EXISTS (SELECT 1 FROM finding_suppressions hs WHERE hs.finding_id = f.id AND hs.reach > 0 AND NOT EXISTS (?))",
-			z.uses().Where("u.image_pk = i.id AND NOT EXISTS (SELECT 1 FROM reached_namespaces y WHERE y.reach = hs.reach AND y.image_pk = u.image_pk AND y.namespace = u.namespace AND "+
-				hasWorkload+")").Select("1"))
+		found = openAmong(found, z.uses(), "i.id")
 	}
 	return found
 }

@@ -22,9 +22,12 @@ type closedFinding struct {
 // closedTags is of how many newer tags at a time it is read what they close.
 const closedTags = 200
 
-// eachClosed calls visit for each of some rows of tag_fixes that closes a finding which counts for who sees what view says, with the sums of each package.
+// hiding keeps the rows of images ip in which a finding, given by a column, does not count.
+type hiding func(rows *gorm.DB, finding string) *gorm.DB
+
+// eachClosed calls visit for each of some rows of tag_fixes that closes a finding which counts, with the sums of each package. hide says which do not.
 // The tags of a fleet close the same findings in many images, so that each is read once.
-func eachClosed(tx *gorm.DB, d sqldb.Dialect, view seen, current int64, fixes []int64, visit func(fix int64, closed map[int64]*tagClosed)) error {
+func eachClosed(tx *gorm.DB, d sqldb.Dialect, hide hiding, current int64, fixes []int64, visit func(fix int64, closed map[int64]*tagClosed)) error {
 	for part := range slices.Chunk(fixes, closedTags) {
 		lists := map[int64][]int64{}
 		var ids []int64
@@ -39,7 +42,7 @@ func eachClosed(tx *gorm.DB, d sqldb.Dialect, view seen, current int64, fixes []
 		if err != nil {
 			return err
 		}
-		hidden, err := hiddenClosings(tx, view, part, divided)
+		hidden, err := hiddenClosings(tx, hide, part, divided)
 		if err != nil {
 			return err
 		}
@@ -85,12 +88,12 @@ func readClosed(tx *gorm.DB, current int64, ids []int64) (findings map[int64]*cl
 }
 
 // hiddenClosings reads which divided findings are suppressed in the images of newer tags that close them.
-func hiddenClosings(tx *gorm.DB, view seen, fixes, divided []int64) (map[[2]int64]bool, error) {
+func hiddenClosings(tx *gorm.DB, hide hiding, fixes, divided []int64) (map[[2]int64]bool, error) {
 	hidden := map[[2]int64]bool{}
 	err := inParts(divided, func(part []int64) error {
 		var rows []struct{ FixPk, FindingID int64 }
-		err := tx.Table("tag_fixes AS ip").Joins("CROSS JOIN tag_closings c").Where("ip.id IN ? AND c.fix_pk = ip.id AND c.finding_id IN ?", fixes, part).
-			Where(view.suppressedThere("c.finding_id")).Select("c.fix_pk, c.finding_id").Scan(&rows).Error
+		closings := tx.Table("tag_fixes AS ip").Joins("CROSS JOIN tag_closings c").Where("ip.id IN ? AND c.fix_pk = ip.id AND c.finding_id IN ?", fixes, part)
+		err := hide(closings, "c.finding_id").Select("c.fix_pk, c.finding_id").Scan(&rows).Error
 		for _, row := range rows {
 			hidden[[2]int64{row.FixPk, row.FindingID}] = true
 		}

@@ -254,7 +254,7 @@ func (t *txn) countTagFixes(ids []int64, current int64) error {
 		return err
 	}
 	after := make(map[int64]tagSums, len(before))
-	err := eachClosed(t.DB, t.Dialect, seen{in: store.AllNamespaces()}, current, ids, func(fix int64, closed map[int64]*tagClosed) {
+	err := eachClosed(t.DB, t.Dialect, seen{in: store.AllNamespaces()}.hide, current, ids, func(fix int64, closed map[int64]*tagClosed) {
 		sums := after[fix]
 		for _, one := range closed {
 			sums.add(one)

@@ -195,6 +195,20 @@ func (d *modelDecisions) suppress(imageID string, p *model.Package, f *model.Pac
 	return suppressed
 }
 
+// suppressIn says whether a finding of an image does not count in a workload.
+func (d *modelDecisions) suppressIn(imageID string, f *model.Finding, w store.Workload) bool {
+	for name, one := range d.wanted {
+		at := one.Places
+		if _, over := d.over[name]; over || one.DryRun || one.Status == model.DecisionUnderInvestigation || !applies(&one, &f.Package, &f.PackageFinding) || !reaches(&one, imageID) {
+			continue
+		}
+		if at == nil || slices.Contains(at.Namespaces, w.Namespace) || slices.Contains(at.Workloads, unowned(w)) {
+			return true
+		}
+	}
+	return false
+}
+
 // modelImageID is an image ID that modelPatterns match.
 func modelImageID(n int) string {
 	return fmt.Sprintf("registry.example/team-%d/app-%d@sha256:%064x", n%2, n, n)

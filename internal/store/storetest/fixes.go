@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -110,5 +111,73 @@ var fixTests = map[string]func(*testing.T, *fixture){
 		expectTexts(t, "all", f.fixes(t, store.AllNamespaces(), store.FixQuery{}), all...)
 		expectTexts(t, "of a namespace", f.fixes(t, store.OnlyNamespaces("one"), store.FixQuery{}), all[1:3]...)
 		expectTexts(t, "of another namespace", f.fixes(t, store.OnlyNamespaces("two"), store.FixQuery{}), all[0], all[3])
+	},
+	"Fixes of some workloads close what counts in one of them": func(t *testing.T, f *fixture) {
+		a := f.fixable(t)
+		must(t, f.RecordUses(t.Context(), "three", []store.Use{ownedUse(a, "three", "web", "blue"), ownedUse(a, "three", "api", "red")}))
+		days := 0
+		if problems := f.due(t, store.Policy{Name: "all", From: model.DueFromFirstSeen, DueIn: model.DueIn{Critical: &days}}); len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		in := func(namespaces []string, workloads ...store.Workload) store.Decision {
+			return placed(exception("d", model.DecisionAcceptedRisk, []string{"CVE-4"}, nil), "s", namespaces, workloads...)
+		}
+		red := []store.Workload{deployment("one", "web"), deployment("one", "db"), deployment("three", "api")}
+		const open, closed = "2 findings, 1 kev, risk 9, 1 overdue, [CVE-4 CVE-3] to [[3 4] [4]]", "1 findings, 0 kev, risk 4, 0 overdue, [CVE-3] to [[3 4]]"
+		chosen := []struct {
+			name  string
+			in    store.Namespaces
+			where store.Where
+		}{
+			{"everybody", store.AllNamespaces(), store.Where{}},
+			{"red", store.AllNamespaces(), store.Where{Ownership: owned("red")}},
+			{"red in three", store.AllNamespaces(), store.Where{Namespace: "three", Ownership: owned("red")}},
+			{"blue", store.AllNamespaces(), store.Where{Ownership: owned("blue")}},
+			{"three", store.AllNamespaces(), store.Where{Namespace: "three"}},
+			{"a workload", store.AllNamespaces(), store.Where{Namespace: "one", Workload: "db", WorkloadKind: "Deployment"}},
+			{"who sees one", store.OnlyNamespaces("one"), store.Where{}},
+			{"red, who sees one", store.OnlyNamespaces("one"), store.Where{Ownership: owned("red")}},
+			{"red, who sees one and three", store.OnlyNamespaces("one", "three"), store.Where{Ownership: owned("red")}},
+		}
+		for _, c := range []struct {
+			step      string
+			decisions []store.Decision
+			closed    []string // For whom the exploited finding does not count.
+		}{
+			{"nothing", nil, nil},
+			{"all workloads of the owner", []store.Decision{in(nil, red...)}, []string{"red", "red in three", "a workload", "who sees one", "red, who sees one", "red, who sees one and three"}},
+			{"some workloads of the owner", []store.Decision{in(nil, red[1:]...)}, []string{"red in three", "a workload"}},
+			{"a namespace", []store.Decision{in([]string{"one"})}, []string{"a workload", "who sees one", "red, who sees one"}},
+			{"the other namespace", []store.Decision{in([]string{"three"})}, []string{"red in three", "blue", "three"}},
+			{"a namespace, and a workload of another decision", []store.Decision{
+				in([]string{"one"}), placed(exception("e", model.DecisionNotAffected, []string{"CVE-4"}, nil), "other", nil, red[2]),
+			}, []string{"red", "red in three", "a workload", "who sees one", "red, who sees one", "red, who sees one and three"}},
+			{"nothing again", nil, nil},
+		} {
+			f.decide(t, c.decisions...)
+			for _, one := range chosen {
+				want := open
+				if slices.Contains(c.closed, one.name) {
+					want = closed
+				}
+				for _, query := range []store.FixQuery{
+					{Where: one.where, Kind: store.FixUpdate}, {Where: one.where, Kind: store.FixUpdate, ImageID: a.ImageID},
+					{Where: one.where, Kind: store.FixUpdate, KEV: true}, {Where: one.where, Kind: store.FixUpdate, Overdue: true},
+				} {
+					page, err := f.ListFixes(t.Context(), one.in, query)
+					must(t, err)
+					got := ""
+					for i := range page.Fixes {
+						if fix := &page.Fixes[i]; fix.Image == a {
+							got = fmt.Sprintf("%d findings, %d kev, risk %g, %d overdue, %v to %v", fix.Counts.Total(), fix.Counts.KEV, fix.Risk/10.125, fix.Overdue,
+								fix.Packages[0].Vulnerabilities, fix.Packages[0].Versions)
+						}
+					}
+					if left := (query.KEV || query.Overdue) && want == closed; left && got != "" || !left && got != want {
+						t.Errorf("suppressed in %s, for %s, %+v: got %q, want %q", c.step, one.name, query, got, want)
+					}
+				}
+			}
+		}
 	},
 }

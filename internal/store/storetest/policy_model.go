@@ -310,7 +310,7 @@ func (m *policyModel) check(in store.Namespaces) {
 	}
 	var overdueImages []string
 	dates, vulnerabilities := map[[3]string]*model.Deadline{}, map[string]bool{}
-	fixes, found := map[string]int{}, map[int][]model.Finding{}
+	found := map[int][]model.Finding{}
 	for i, key := range m.images {
 		shown, err := m.Image(m.t.Context(), in, key)
 		if err != nil {
@@ -336,7 +336,6 @@ func (m *policyModel) check(in store.Namespaces) {
 				s.Due.Add(f.Vulnerability.Severity)
 				if want.Overdue {
 					overdue++
-					fixes[overdueFix(key, f)]++
 					s.Overdue.Add(f.Vulnerability.Severity)
 				} else if s.Next.IsZero() || at.Before(s.Next) {
 					s.Next = at
@@ -380,7 +379,7 @@ func (m *policyModel) check(in store.Namespaces) {
 		got = append(got, listed.Images[i].Key.ImageID)
 	}
 	expectTexts(m.t, fmt.Sprintf("images with overdue findings, seen by %v", in), got, overdueImages...)
-	m.checkFixes(in, fixes)
+	m.checkFixes(in, found)
 	m.checkOwners(in, found)
 	m.checkDueLists(in, found)
 	policies, err := m.ListPolicies(m.t.Context(), in)

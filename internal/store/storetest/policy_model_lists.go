@@ -50,11 +50,22 @@ func (m *policyModel) checkDueLists(in store.Namespaces, found map[int][]model.F
 	expectTexts(m.t, fmt.Sprint("packages ", name, " by ", order), inOrderOnce(got), inOrderOnce(packages)...)
 }
 
-// checkFixes expects that fixes count overdue findings, and that those with some can be listed, as they are among all.
-func (m *policyModel) checkFixes(in store.Namespaces, want map[string]int) {
+// checkFixes expects that fixes count findings that are overdue for the workloads that are chosen, and that those with some can be listed, as they are among all.
+func (m *policyModel) checkFixes(in store.Namespaces, found map[int][]model.Finding) {
 	m.t.Helper()
+	where := store.Where{
+		Namespace: []string{"", "", "dev"}[m.queries.IntN(3)], Ownership: []store.Ownership{{}, {Owner: "red"}, {Owner: "blue"}, {None: true}}[m.queries.IntN(4)],
+	}
+	want := map[string]int{}
+	for i, findings := range found {
+		for j := range findings {
+			if d := m.deadline(&findings[j], m.usesIn(i, in, where)); d != nil && d.Overdue {
+				want[overdueFix(m.images[i], &findings[j])]++
+			}
+		}
+	}
 	for _, only := range []bool{false, true} {
-		page, err := m.ListFixes(m.t.Context(), in, store.FixQuery{Overdue: only, Page: store.Page{Size: store.MaxPageSize}})
+		page, err := m.ListFixes(m.t.Context(), in, store.FixQuery{Where: where, Overdue: only, Page: store.Page{Size: store.MaxPageSize}})
 		must(m.t, err)
 		got := map[string]int{}
 		for i := range page.Fixes {
@@ -68,11 +79,11 @@ func (m *policyModel) checkFixes(in store.Namespaces, want map[string]int) {
 			}
 		}
 		if diff := gocmp.Diff(want, got); diff != "" || only && page.Total != len(want) {
-			m.t.Errorf("overdue findings of fixes, seen by %v, only overdue %t (-want +got):\n%s", in, only, diff)
+			m.t.Errorf("overdue findings of fixes, seen by %v, %+v, only overdue %t (-want +got):\n%s", in, where, only, diff)
 		}
 	}
 	query := store.FixQuery{
-		Where: store.Where{Namespace: []string{"", "dev", "prod"}[m.random.IntN(3)]}, KEV: m.random.IntN(4) == 0,
+		Where: store.Where{Namespace: []string{"", "dev", "prod"}[m.random.IntN(3)], Ownership: where.Ownership}, KEV: m.random.IntN(4) == 0,
 		Kind: []store.FixKind{"", "", store.FixUpdate, store.FixRebuild, store.FixWait}[m.random.IntN(5)],
 	}
 	if m.random.IntN(4) == 0 {

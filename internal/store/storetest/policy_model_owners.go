@@ -54,5 +54,7 @@ func (m *policyModel) ownersIn(i int, in store.Namespaces) []string {
 }
 
 func (m *policyModel) usesIn(i int, in store.Namespaces, where store.Where) []store.Use {
-	return slices.DeleteFunc(m.visibleUses(i, in), func(u store.Use) bool { return where.Namespace != "" && u.Workload.Namespace != where.Namespace })
+	return slices.DeleteFunc(m.visibleUses(i, in), func(u store.Use) bool {
+		return where.Namespace != "" && u.Workload.Namespace != where.Namespace || where.Owner != "" && u.Workload.Owner != where.Owner || where.None && u.Workload.Owner != ""
+	})
 }

@@ -36,24 +36,7 @@ func (m *searchModel) fixes(query store.FixQuery) []store.Fix {
 		if !image.matched || !chosen {
 			continue
 		}
-		byPlace := map[string][]model.Finding{}
-		for _, f := range m.openIn(image) {
-			byPlace[fixPlace(&f)] = append(byPlace[fixPlace(&f)], f)
-		}
-		for place, findings := range byPlace {
-			fix := fixOf(image.key, findings)
-			fix.Kind = store.FixKind(place)
-			if len(fix.Packages) > 0 && fix.Kind != store.FixRebuild && fix.Kind != store.FixWait {
-				fix.Kind = store.FixUpdate
-			}
-			for i := range fix.Packages {
-				if fix.Kind == store.FixWait {
-					fix.Packages[i].Versions = nil
-				}
-				if fix.Kind != store.FixUpdate {
-					fix.Packages[i].Vulnerabilities = nil
-				}
-			}
+		for _, fix := range fixesOf(image.key, m.openIn(image)) {
 			fix.Workloads = sorted(m.workloads(image, query.Where))
 			fix.WorkloadCount = len(fix.Workloads)
 			if (query.Kind == "" || query.Kind == fix.Kind) && (!query.KEV || fix.Counts.KEV > 0) {
@@ -77,6 +60,32 @@ func (m *searchModel) fixes(query store.FixQuery) []store.Fix {
 		return cmp.Or(cmp.Compare(waits(&a), waits(&b)), cmp.Compare(b.Risk, a.Risk), cmp.Compare(fingerprint(&a), fingerprint(&b)),
 			cmp.Compare(a.Image.ImageID, b.Image.ImageID), cmp.Compare(a.Image.Platform.String(), b.Image.Platform.String()))
 	})
+	return all
+}
+
+// fixesOf is what can be done about the findings of an image that count, with how many are overdue, in no order.
+func fixesOf(image model.ImageKey, findings []model.Finding) []store.Fix {
+	byPlace := map[string][]model.Finding{}
+	for i := range findings {
+		place := fixPlace(&findings[i])
+		byPlace[place] = append(byPlace[place], findings[i])
+	}
+	var all []store.Fix
+	for place, findings := range byPlace {
+		fix := fixOf(image, findings)
+		if fix.Kind = store.FixKind(place); fix.Kind != store.FixRebuild && fix.Kind != store.FixWait {
+			fix.Kind = store.FixUpdate
+		}
+		for i := range fix.Packages {
+			if fix.Kind == store.FixWait {
+				fix.Packages[i].Versions = nil
+			}
+			if fix.Kind != store.FixUpdate {
+				fix.Packages[i].Vulnerabilities = nil
+			}
+		}
+		all = append(all, fix)
+	}
 	return all
 }
 
@@ -111,6 +120,9 @@ func fixOf(image model.ImageKey, findings []model.Finding) store.Fix {
 			}
 		}
 		fix.Risk += f.Vulnerability.Risk
+		if f.Deadline != nil && f.Deadline.Overdue {
+			fix.Overdue++
+		}
 		one.Risk += f.Vulnerability.Risk
 		if !slices.ContainsFunc(one.Versions, func(list []string) bool { return slices.Equal(list, f.Fix.Versions) }) {
 			one.Versions = append(one.Versions, f.Fix.Versions)

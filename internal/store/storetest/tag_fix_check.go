@@ -10,15 +10,16 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-// check compares what is listed of newer tags with the model, and how they stand among all actions.
+// check compares what is listed of newer tags with the model, and all actions.
 func (m *tagFixModel) check(in store.Namespaces) {
 	m.t.Helper()
 	pick := func(values ...string) string { return values[m.queries.IntN(len(values))] }
 	query := store.FixQuery{Kind: store.FixNewerTag, KEV: m.queries.IntN(4) == 0, Overdue: m.queries.IntN(4) == 0}
-	switch m.queries.IntN(4) {
+	switch m.queries.IntN(3) {
 	case 0:
 		query.Where = store.Where{Namespace: pick("a", "b"), Workload: pick("", "web")}
 	case 1:
+		query.Namespace = pick("", "", "a")
 		query.Ownership = store.Ownership{Owner: pick("red", "")}
 		query.None = query.Owner == ""
 	}
@@ -35,22 +36,49 @@ func (m *tagFixModel) check(in store.Namespaces) {
 		}
 	}
 	comparePages(m.t, fmt.Sprintf("newer tags seen by %v, %+v", in, query), sortActions(slices.Clone(tags)), list(query))
-	all := tags
-	for _, query.Kind = range []store.FixKind{store.FixUpdate, store.FixRebuild, store.FixWait} {
-		one := query
-		one.Size = store.MaxPageSize
-		page, err := m.ListFixes(m.t.Context(), in, one)
-		must(m.t, err)
-		for _, fix := range page.Fixes {
+	query.Kind = []store.FixKind{"", "", store.FixUpdate, store.FixRebuild, store.FixWait}[m.queries.IntN(5)]
+	all := m.actions(in, query)
+	if query.Kind == "" {
+		all = append(all, tags...)
+	}
+	comparePages(m.t, fmt.Sprintf("all actions seen by %v, %+v", in, query), sortActions(all), list(query))
+}
+
+// actions is what ListFixes should return of all but newer tags, in no order.
+func (m *tagFixModel) actions(in store.Namespaces, query store.FixQuery) []tagAction {
+	var all []tagAction
+	for _, key := range m.keys {
+		workloads := m.chosen(key, in, query.Where)
+		if query.ImageID != "" && query.ImageID != key.ImageID || len(workloads) == 0 && (query.ImageID == "" || query.Where != (store.Where{})) {
+			continue
+		}
+		for _, fix := range fixesOf(key, m.counted(in, key, query.Where)) {
+			if query.Kind != "" && query.Kind != fix.Kind || query.KEV && fix.Counts.KEV == 0 || query.Overdue && fix.Overdue == 0 {
+				continue
+			}
 			order := ""
 			if fix.Kind == store.FixUpdate {
 				order = fix.Packages[0].Package.Fingerprint
 			}
+			fix.Workloads, fix.WorkloadCount = workloads, len(workloads)
 			all = append(all, tagAction{fix, order})
 		}
 	}
-	query.Kind = ""
-	comparePages(m.t, fmt.Sprintf("all actions seen by %v, %+v", in, query), sortActions(all), list(query))
+	return all
+}
+
+// counted are the findings of an image that count in one of the workloads that are chosen, or without a choice in one of the visible places.
+func (m *tagFixModel) counted(in store.Namespaces, key model.ImageKey, where store.Where) []model.Finding {
+	if _, err := m.Image(m.t.Context(), in, key); errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	workloads := m.chosen(key, in, where)
+	return slices.DeleteFunc(m.findingsOf(in, key), func(f model.Finding) bool {
+		if where == (store.Where{}) {
+			return f.Suppressed
+		}
+		return !slices.ContainsFunc(workloads, func(w store.Workload) bool { return !m.decisions.suppressIn(key.ImageID, &f, w) })
+	})
 }
 
 // findingsOf reads the findings of an image as seen in some namespaces, also those that are suppressed there.
@@ -84,19 +112,9 @@ func (m *tagFixModel) expected(in store.Namespaces, query store.FixQuery) []tagA
 		if !l.shown || !visible {
 			continue
 		}
-		var counted []model.Finding
-		overdue := 0
-		for _, f := range m.findingsOf(in, l.Key) {
-			if f.Suppressed || !closed[tagKey{f.Vulnerability.ID, f.Package.Name}] {
-				continue
-			}
-			counted = append(counted, f)
-			if f.Deadline != nil && f.Deadline.Overdue {
-				overdue++
-			}
-		}
+		counted := slices.DeleteFunc(m.counted(in, l.Key, query.Where), func(f model.Finding) bool { return !closed[tagKey{f.Vulnerability.ID, f.Package.Name}] })
 		fix := fixOf(l.Key, counted)
-		fix.Kind, fix.Overdue, fix.Workloads, fix.WorkloadCount = store.FixNewerTag, overdue, workloads, len(workloads)
+		fix.Kind, fix.Workloads, fix.WorkloadCount = store.FixNewerTag, workloads, len(workloads)
 		for i := range fix.Packages {
 			fix.Packages[i].Versions, fix.Packages[i].Vulnerabilities = nil, nil
 		}
@@ -112,7 +130,7 @@ func (m *tagFixModel) expected(in store.Namespaces, query store.FixQuery) []tagA
 			}
 		}
 		pays := fix.Risk > risk || fix.Risk == risk && len(counted) > len(opened)
-		if pays && (!query.KEV || fix.Counts.KEV > 0) && (!query.Overdue || overdue > 0) {
+		if pays && (!query.KEV || fix.Counts.KEV > 0) && (!query.Overdue || fix.Overdue > 0) {
 			all = append(all, tagAction{fix, id})
 		}
 	}
@@ -121,10 +139,15 @@ func (m *tagFixModel) expected(in store.Namespaces, query store.FixQuery) []tagA
 
 // workloads are those that run the image of a lookup in the namespaces that see it, as far as they are chosen.
 func (m *tagFixModel) workloads(l *modelLookup, in store.Namespaces, where store.Where) []store.Workload {
+	return slices.DeleteFunc(m.chosen(l.Key, in, where), func(w store.Workload) bool { return !slices.Contains(l.Namespaces, w.Namespace) })
+}
+
+// chosen are the workloads that run an image, as far as they are chosen.
+func (m *tagFixModel) chosen(key model.ImageKey, in store.Namespaces, where store.Where) []store.Workload {
 	chosen := map[store.Workload]bool{}
 	for _, use := range m.uses {
 		w := use.Workload
-		if use.Image == l.Key && in.Contains(w.Namespace) && slices.Contains(l.Namespaces, w.Namespace) && (where.Namespace == "" || where.Namespace == w.Namespace) &&
+		if use.Image == key && in.Contains(w.Namespace) && (where.Namespace == "" || where.Namespace == w.Namespace) &&
 			(where.Workload == "" || where.Workload == w.Name) && (where.Owner == "" || where.Owner == w.Owner) && (!where.None || w.Owner == "") {
 			chosen[w] = true
 		}
