@@ -32,10 +32,17 @@ const (
 	// MaxReachedImages is the most images that the image patterns of all decisions match together when one begins to apply; patterns that several
 	// decisions have count once. Of decisions with places, an image counts once in each namespace, and in each workload if not all that run it there are meant.
 	MaxReachedImages = 1_000_000
-	// MaxJoinedReaches is the most different sets of decisions with places that suppress the same finding, and MaxNamespaceJoinedReaches the most that
-	// would not be there without the decisions of the objects of one namespace, when a decision begins to apply.
-	MaxJoinedReaches          = 2000
-	MaxNamespaceJoinedReaches = 200
+	// MaxJoinedReaches is the most different sets of decisions with places that suppress the same finding when a decision of an object of the cluster begins to
+	// apply, MaxNamespacedJoinedReaches when one of a namespace does: the others are reserved for those of the cluster. MaxNamespaceJoinedReaches is the most of
+	// the decisions of the objects of one namespace alone.
+	MaxJoinedReaches           = 4000
+	MaxNamespacedJoinedReaches = 2000
+	MaxNamespaceJoinedReaches  = 200
+	// AlwaysNamespaceMatches is how many findings the decisions of the objects of one namespace match together without being refused because of what others have, and
+	// AlwaysClusterMatches how many those of the cluster with places do. What they join does not count against the bounds above, so there are at most
+	// MaxJoinedReaches + AlwaysClusterMatches + AlwaysNamespaceMatches for each namespace when a decision begins to apply.
+	AlwaysNamespaceMatches = 100
+	AlwaysClusterMatches   = 2000
 	// MaxDecisionEvents is the most events that one call of SyncDecisions or ExpireDecisions writes about single decisions. The others are counted by action, kind
 	// and namespace.
 	MaxDecisionEvents = 100

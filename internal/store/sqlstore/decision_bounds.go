@@ -15,8 +15,9 @@ func tooMany(bounds matchBounds) store.DecisionProblem {
 
 func tooBroad(findings int, bounds matchBounds) store.DecisionProblem {
 	return store.DecisionProblem{Reason: store.DecisionTooBroad, Message: fmt.Sprintf(
-		"it matches %d findings; the maximum is %d for one decision, %d for those of one namespace, %d for those of all namespaces and %d for all; name fewer packages",
-		findings, bounds.one, bounds.namespace, bounds.namespaced, bounds.all)}
+		"it matches %d findings; the maximum is %d for one decision, %d for those of one namespace, %d for those of all namespaces and %d for all; name fewer packages; "+
+			"the first %d of a namespace need no room among those of all namespaces",
+		findings, bounds.one, bounds.namespace, bounds.namespaced, bounds.all, bounds.alwaysNamespace)}
 }
 
 // shares counts what decisions match that apply: of all objects, and of those in namespaces together and by namespace.
@@ -62,7 +63,8 @@ func (s *shares) add(namespace string, matches int) {
 
 // have reports whether there is room for the matches of a decision.
 func (s *shares) have(namespace string, matches int, bounds matchBounds) bool {
-	if namespace != "" && (s.namespaced+matches > bounds.namespaced || s.namespaces[namespace]+matches > bounds.namespace) {
+	own := s.namespaces[namespace] + matches
+	if namespace != "" && (own > bounds.namespace || own > bounds.alwaysNamespace && s.namespaced+matches > bounds.namespaced) {
 		return false
 	}
 	return matches <= bounds.one && s.all+matches <= bounds.all

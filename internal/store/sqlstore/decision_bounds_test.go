@@ -17,8 +17,8 @@ func TestTooBroad(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, config Config) {
 		s := openWith(t, config)
 		if s.matchBounds != (matchBounds{
-			store.MaxDecisionMatches, store.MaxAllDecisionMatches, store.MaxNamespaceMatches, store.MaxNamespacedMatches, store.MaxJoinedReaches, store.MaxNamespaceJoinedReaches,
-			store.MaxDecisions, store.MaxReachedImages,
+			store.MaxDecisionMatches, store.MaxAllDecisionMatches, store.MaxNamespaceMatches, store.MaxNamespacedMatches, store.AlwaysNamespaceMatches, store.AlwaysClusterMatches,
+			store.MaxJoinedReaches, store.MaxNamespacedJoinedReaches, store.MaxNamespaceJoinedReaches, store.MaxDecisions, store.MaxReachedImages,
 		}) {
 			t.Errorf("the bounds are %+v", s.matchBounds)
 		}
@@ -75,7 +75,7 @@ func TestNamespacesShareMatches(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, config Config) {
 		s := openWith(t, config)
-		s.matchBounds.one, s.matchBounds.all, s.matchBounds.namespace, s.matchBounds.namespaced = 100, 12, 4, 8
+		s.matchBounds.one, s.matchBounds.all, s.matchBounds.namespace, s.matchBounds.namespaced, s.matchBounds.alwaysNamespace = 100, 13, 4, 8, 1
 		// Three packages, each with four vulnerabilities.
 		hold(t, s, 3, 4)
 		broad := func(namespace, name, pkg string) store.Decision {
@@ -91,12 +91,16 @@ func TestNamespacesShareMatches(t *testing.T) {
 			return d
 		}
 		own, second, third, cluster := broad("a", "own", "0"), broad("b", "second", "0"), broad("c", "third", "0"), broad("", "cluster", "1")
+		few := broad("d", "few", "2")
+		few.Vulnerabilities = []string{"CVE-0"}
 		for _, step := range []struct {
 			decisions []store.Decision
 			refused   []string
 		}{
 			{[]store.Decision{own, broad("a", "more", "1"), second, third, cluster}, []string{"more", "third"}},
 			{[]store.Decision{broad("a", "more", "1"), second, third, cluster}, []string{"third"}},
+			// What matches no more than a namespace always has room for takes none from others.
+			{[]store.Decision{own, second, third, few, cluster}, []string{"third"}},
 			{[]store.Decision{second, third, cluster}, nil},
 		} {
 			problems, err := s.SyncDecisions(t.Context(), "test", step.decisions)

@@ -258,9 +258,23 @@ func (p *decisionPlan) problemsOf() map[store.DecisionObject]store.DecisionProbl
 	return p.problems
 }
 
-// matchBounds are the most findings that one decision, all decisions, those of one namespace, and those of all namespaces match, the most joined reaches,
-// in all and because of the decisions of one namespace, the most decisions, and the most images that they reach.
-type matchBounds struct{ one, all, namespace, namespaced, joined, namespaceJoined, decisions, images int }
+// matchBounds are the most findings that one decision, all decisions, those of one namespace, and those of all namespaces match; how many those of one namespace, and
+// those of the cluster with places, match without being refused because of what others have; the most joined reaches in all, when one of a namespace begins, and of
+// the decisions of one namespace alone; the most decisions, and the most images that they reach.
+type matchBounds struct {
+	one, all, namespace, namespaced           int
+	alwaysNamespace, alwaysCluster            int
+	joined, namespacedJoined, namespaceJoined int
+	decisions, images                         int
+}
+
+// always is how many findings the decisions of a namespace, "" for those of the cluster, match without being refused because of what others have.
+func (b matchBounds) always(namespace string) int {
+	if namespace == "" {
+		return b.alwaysCluster
+	}
+	return b.alwaysNamespace
+}
 
 // planDecisions compares what is wanted with what applies. The plan is complete after bound.
 func planDecisions(tx *gorm.DB, source string, decisions []store.Decision, now int64) (*decisionPlan, error) {

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"testing"
 	"text/tabwriter"
 	"time"
@@ -51,53 +53,53 @@ type decidedList struct {
 	call func(ctx context.Context) (int, error)
 }
 
-func decidedLists(s *Store) []decidedList {
-	all := store.AllNamespaces()
+// decidedLists are the lists for who sees some namespaces, with an image and a namespace that are visible.
+func decidedLists(s *Store, in store.Namespaces, image int, namespace string) []decidedList {
 	return []decidedList{
 		{"images-worst", func(ctx context.Context) (int, error) {
-			page, err := s.ListImages(ctx, all, store.ImageQuery{Sort: store.SortSeverity})
+			page, err := s.ListImages(ctx, in, store.ImageQuery{Sort: store.SortSeverity})
 			return page.Total, err
 		}},
 		{"images-epss", func(ctx context.Context) (int, error) {
-			page, err := s.ListImages(ctx, all, store.ImageQuery{MinEPSS: 0.9})
+			page, err := s.ListImages(ctx, in, store.ImageQuery{MinEPSS: 0.9})
 			return page.Total, err
 		}},
 		{"image-findings", func(ctx context.Context) (int, error) {
-			page, err := s.Findings(ctx, all, store.FindingQuery{Image: fleet.Image(77), Sort: store.SortFindingRisk})
+			page, err := s.Findings(ctx, in, store.FindingQuery{Image: fleet.Image(image), Sort: store.SortFindingRisk})
 			return page.Total, err
 		}},
 		{"vulnerabilities-risk", func(ctx context.Context) (int, error) {
-			page, err := s.ListVulnerabilities(ctx, all, store.VulnerabilityQuery{})
+			page, err := s.ListVulnerabilities(ctx, in, store.VulnerabilityQuery{})
 			return page.Total, err
 		}},
 		{"vulnerabilities-namespace", func(ctx context.Context) (int, error) {
-			page, err := s.ListVulnerabilities(ctx, all, store.VulnerabilityQuery{Where: store.Where{Namespace: "namespace-7"}})
+			page, err := s.ListVulnerabilities(ctx, in, store.VulnerabilityQuery{Where: store.Where{Namespace: namespace}})
 			return page.Total, err
 		}},
 		{"affected-everywhere", func(ctx context.Context) (int, error) {
-			page, err := s.Affected(ctx, all, store.AffectedQuery{ID: fleet.CVE(bulk.WideCVE())})
+			page, err := s.Affected(ctx, in, store.AffectedQuery{ID: fleet.CVE(bulk.WideCVE())})
 			return page.Total, err
 		}},
 		{"packages-worst", func(ctx context.Context) (int, error) {
-			page, err := s.ListPackages(ctx, all, store.PackageQuery{Sort: store.SortPackageSeverity})
+			page, err := s.ListPackages(ctx, in, store.PackageQuery{Sort: store.SortPackageSeverity})
 			return page.Total, err
 		}},
 		{"workloads-worst", func(ctx context.Context) (int, error) {
-			page, err := s.ListWorkloads(ctx, all, store.WorkloadQuery{Sort: store.SortWorkloadSeverity})
+			page, err := s.ListWorkloads(ctx, in, store.WorkloadQuery{Sort: store.SortWorkloadSeverity})
 			return page.Total, err
 		}},
 		{"overview", func(ctx context.Context) (int, error) {
-			overview, err := s.Overview(ctx, all)
+			overview, err := s.Overview(ctx, in)
 			return overview.Packages, err
 		}},
 	}
 }
 
 // medians reads each list some times, and returns its median in milliseconds.
-func medians(b *testing.B, s *Store) map[string]float64 {
+func medians(b *testing.B, lists []decidedList) map[string]float64 {
 	b.Helper()
 	all := map[string]float64{}
-	for _, list := range decidedLists(s) {
+	for _, list := range lists {
 		var took []time.Duration
 		for range decidedCalls {
 			start := time.Now()
@@ -112,19 +114,32 @@ func medians(b *testing.B, s *Store) map[string]float64 {
 	return all
 }
 
+// boundHolds says whether a bound holds.
+func boundHolds(holds bool) string {
+	if holds {
+		return "yes"
+	}
+	return "NO"
+}
+
+// compareMedians prints how long lists take with decisions beside the times before and after.
+func compareMedians(b *testing.B, out io.Writer, before, with, after map[string]float64) {
+	b.Helper()
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		without := (before[name] + after[name]) / 2
+		b.ReportMetric(with[name]/without, "times-"+name)
+		fmt.Fprintf(out, "%s: %s\t%.1f ms, %.1f ms\t%.1f ms\t%s\n", b.Name(), name, before[name], after[name], with[name], boundHolds(with[name] <= decidedShare*without))
+	}
+}
+
 // BenchmarkDecisions applies 10,000 statements to 10,000 images with 2 million findings and ends them, reads lists before, meanwhile and afterwards, and
 // prints the times beside their bounds.
 func BenchmarkDecisions(b *testing.B) {
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(out, "what\twithout\twith\tbound\n")
-	verdict := func(holds bool) string {
-		if holds {
-			return "yes"
-		}
-		return "NO"
-	}
 	eachBulk(b, func(b *testing.B, s *Store) {
 		b.Helper()
+		lists := decidedLists(s, store.AllNamespaces(), 77, "namespace-7")
 		decisions := make([]store.Decision, bulkDecisions)
 		for n := range decisions {
 			decisions[n] = bulkDecision(n)
@@ -138,10 +153,10 @@ func BenchmarkDecisions(b *testing.B) {
 				b.Fatalf("%s: %d problems, %v", what, len(problems), err)
 			}
 			b.ReportMetric(float64(took.Milliseconds()), "ms-"+what)
-			fmt.Fprintf(out, "%s: %s\t\t%s\t%s\n", b.Name(), what, took.Round(time.Millisecond), verdict(took <= decidedWithin))
+			fmt.Fprintf(out, "%s: %s\t\t%s\t%s\n", b.Name(), what, took.Round(time.Millisecond), boundHolds(took <= decidedWithin))
 		}
 		for b.Loop() {
-			before := medians(b, s)
+			before := medians(b, lists)
 			sync("apply", decisions)
 			if err := analyze(b.Context(), s); err != nil {
 				b.Fatal(err)
@@ -149,24 +164,61 @@ func BenchmarkDecisions(b *testing.B) {
 			sync("again", decisions)
 			decisions[7].Comment = "Nothing calls it, as was shown."
 			sync("edit", decisions)
-			with := medians(b, s)
+			with := medians(b, lists)
 			start := time.Now()
 			page, err := s.ListDecisions(b.Context(), store.AllNamespaces(), store.DecisionQuery{State: store.DecisionStanding})
 			if err != nil || page.Total != bulkDecisions {
 				b.Fatalf("%d decisions, %v", page.Total, err)
 			}
-			fmt.Fprintf(out, "%s: list of decisions\t\t%s\t%s\n", b.Name(), time.Since(start).Round(time.Millisecond), verdict(time.Since(start) < listBound))
+			fmt.Fprintf(out, "%s: list of decisions\t\t%s\t%s\n", b.Name(), time.Since(start).Round(time.Millisecond), boundHolds(time.Since(start) < listBound))
 			sync("end", nil)
 			if err := timePolicies(b, s, out); err != nil {
 				b.Fatal(err)
 			}
-			after := medians(b, s)
-			for _, list := range decidedLists(s) {
-				without := (before[list.name] + after[list.name]) / 2
-				b.ReportMetric(with[list.name]/without, "times-"+list.name)
-				fmt.Fprintf(out, "%s: %s\t%.1f ms, %.1f ms\t%.1f ms\t%s\n", b.Name(), list.name, before[list.name], after[list.name], with[list.name],
-					verdict(with[list.name] <= decidedShare*without))
+			after := medians(b, lists)
+			compareMedians(b, out, before, with, after)
+		}
+	})
+	if err := out.Flush(); err != nil {
+		b.Error(err)
+	}
+}
+
+// BenchmarkVisibleDecisions applies 10,000 exceptions of 500 namespaces, each about its own namespace, and reads lists with 20 of these visible before, meanwhile
+// and afterwards.
+func BenchmarkVisibleDecisions(b *testing.B) {
+	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(out, "what\twithout\twith\tbound\n")
+	eachBulk(b, func(b *testing.B, s *Store) {
+		b.Helper()
+		if err := errors.Join(s.write(b.Context(), "spread", spreadUses), analyze(b.Context(), s)); err != nil {
+			b.Fatal(err)
+		}
+		decisions := make([]store.Decision, bulkDecisions)
+		for n := range decisions {
+			decisions[n] = bulkDecision(n)
+			namespace := fmt.Sprintf("namespace-%d", n%visibleNamespaces)
+			decisions[n].Object.Kind, decisions[n].Object.Namespace = "VulnerabilityException", namespace
+			decisions[n].Places = &store.DecisionPlaces{Selector: namespace, Namespaces: []string{namespace}}
+		}
+		sync := func(what string, decisions []store.Decision) {
+			b.Helper()
+			start := time.Now()
+			problems, err := s.SyncDecisions(b.Context(), store.DecisionSourceKubernetes, decisions)
+			took := time.Since(start)
+			if err := errors.Join(err, analyze(b.Context(), s)); err != nil || len(problems) > 0 {
+				b.Fatalf("%s: %d problems, %v", what, len(problems), err)
 			}
+			b.ReportMetric(float64(took.Milliseconds()), "ms-"+what)
+			fmt.Fprintf(out, "%s: %s\t\t%s\t%s\n", b.Name(), what, took.Round(time.Millisecond), boundHolds(took <= decidedWithin))
+		}
+		lists := decidedLists(s, visibleInBench(), 3*visibleNamespaces/visibleOfThese, "namespace-0")
+		for b.Loop() {
+			before := medians(b, lists)
+			sync("apply", decisions)
+			with := medians(b, lists)
+			sync("end", nil)
+			compareMedians(b, out, before, with, medians(b, lists))
 		}
 	})
 	if err := out.Flush(); err != nil {

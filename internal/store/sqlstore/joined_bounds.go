@@ -14,6 +14,9 @@ import (
 // So the number of different joined reaches is bounded, in all and for those that are there because of the decisions of one namespace. The bounds are
 // checked when a decision begins to apply, as those of what decisions match, and only refuse this decision: what ends, and what is found later, is always
 // joined, so that a decision of one namespace never changes what counts in another one.
+//
+// Others can divide the findings of a decision into any number of sets, so its joined reaches say nothing about its own namespace; what it matches does: there is
+// at most one set for each match. So a namespace whose decisions match few findings is never refused, and what it joins takes no room from others.
 
 // placeSet is a set of reaches with places that suppress a finding. It is a joined reach if it has more than one.
 type placeSet struct {
@@ -32,9 +35,11 @@ type placeSets struct {
 	namespaces map[int64]string
 	// before and now count the joined reaches.
 	before, now int
-	// overdrawn counts those that namespaces had before beyond their share, because findings came that their decisions match: they take no room from others. It
-	// is below 0 until it is counted.
-	overdrawn int
+	// matches counts the findings that the decisions of each namespace with places match and suppress.
+	matches map[string]int
+	// overdrawn are the namespaces that had more before than their share, because findings came that their decisions match: they take no room from others. It is nil
+	// until it is read.
+	overdrawn map[string]bool
 }
 
 // get returns the set of some reaches, which are in order.
@@ -65,7 +70,7 @@ func (p *placeSets) move(finding int64, to *placeSet) {
 
 // readPlaceSets reads the sets of all findings, and moves these findings to those that are left without the decisions that end.
 func readPlaceSets(tx *gorm.DB, findings, ending []int64) (*placeSets, error) {
-	p := &placeSets{sets: map[string]*placeSet{}, of: map[int64]*placeSet{}, namespaces: map[int64]string{}, overdrawn: -1}
+	p := &placeSets{sets: map[string]*placeSet{}, of: map[int64]*placeSet{}, namespaces: map[int64]string{}, matches: map[string]int{}}
 	joined, err := readJoinedReaches(tx)
 	if err != nil {
 		return nil, err
@@ -99,6 +104,22 @@ func readPlaceSets(tx *gorm.DB, findings, ending []int64) (*placeSets, error) {
 	ends := make(map[int64]bool, len(ending))
 	for _, id := range ending {
 		ends[id] = true
+	}
+	matching := tx.Table("placed_reaches AS q").Joins("CROSS JOIN decisions d").Joins("CROSS JOIN decision_findings m").
+		Where("q.members = '' AND d.reach = q.reach AND d.until_time = ? AND d.suppresses = 1 AND m.decision_pk = d.id", int64(stillOpen)).
+		Select("d.id, d.namespace, COUNT(*)").Group("d.id, d.namespace")
+	err = eachRow(matching, func(scan func(...any) error) error {
+		var id int64
+		var namespace string
+		var count int
+		err := scan(&id, &namespace, &count)
+		if !ends[id] {
+			p.matches[namespace] += count
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	return p, inParts(findings, func(part []int64) error {
 		present, left := map[int64][]int64{}, map[int64][]int64{}
@@ -146,43 +167,43 @@ func (p *placeSets) add(findings []int64, reach int64) {
 	}
 }
 
-// share counts the joined reaches that would not be there without the decisions of a namespace, those before anything changes or those with what is
-// planned. What the decisions of others join anyway counts for none of them.
-func (p *placeSets) share(namespace string, count func(*placeSet) int) int {
-	total := 0
-	others := map[string]bool{}
-	for key, set := range p.sets {
+// joined counts the joined reaches that there would be with the decisions of some namespaces only, before anything changes or with what is planned.
+func (p *placeSets) joined(keep func(namespace string) bool, count func(*placeSet) int) int {
+	joined := map[string]bool{}
+	for _, set := range p.sets {
 		if !set.joined() || count(set) <= 0 {
 			continue
 		}
-		total++
-		if !slices.ContainsFunc(set.members, func(reach int64) bool { return p.namespaces[reach] == namespace }) {
-			others[key] = true
-			continue
-		}
-		rest := slices.DeleteFunc(slices.Clone(set.members), func(reach int64) bool { return p.namespaces[reach] == namespace })
-		if len(rest) > 1 {
-			_, left := setOf(rest)
-			others[string(left)] = true
+		kept := slices.DeleteFunc(slices.Clone(set.members), func(reach int64) bool { return !keep(p.namespaces[reach]) })
+		if len(kept) > 1 {
+			_, list := setOf(kept)
+			joined[string(list)] = true
 		}
 	}
-	return total - len(others)
+	return len(joined)
 }
 
-// overdraft counts the joined reaches that namespaces had before beyond their share.
-func (p *placeSets) overdraft(bounds matchBounds) int {
-	if p.overdrawn >= 0 {
-		return p.overdrawn
-	}
-	p.overdrawn = 0
-	counted := map[string]bool{"": true}
-	for _, namespace := range p.namespaces {
-		if !counted[namespace] {
-			counted[namespace] = true
-			p.overdrawn += max(0, p.share(namespace, func(s *placeSet) int { return s.before })-bounds.namespaceJoined)
+func countBefore(s *placeSet) int { return s.before }
+func countNow(s *placeSet) int    { return s.now }
+
+// share counts the joined reaches of the decisions of a namespace alone.
+func (p *placeSets) share(namespace string, count func(*placeSet) int) int {
+	return p.joined(func(other string) bool { return other == namespace }, count)
+}
+
+// takesRoom returns a function that reports whether what the decisions of a namespace join counts when one of namespace begins.
+func (p *placeSets) takesRoom(namespace string, bounds matchBounds) func(string) bool {
+	if p.overdrawn == nil {
+		p.overdrawn = map[string]bool{}
+		for _, other := range p.namespaces {
+			if _, counted := p.overdrawn[other]; !counted && other != "" {
+				p.overdrawn[other] = p.share(other, countBefore) > bounds.namespaceJoined
+			}
 		}
 	}
-	return p.overdrawn
+	return func(other string) bool {
+		return p.matches[other] > bounds.always(other) && (other == namespace || !p.overdrawn[other])
+	}
 }
 
 // boundJoined returns a function that joins a new decision with places to those that stay, or says why there is no room for its joined reaches. What makes
@@ -239,10 +260,12 @@ func (p *decisionPlan) boundJoined(tx *gorm.DB, ending []int64, bounds matchBoun
 		}
 		present := sets.now
 		sets.add(n.findings, reach)
+		sets.matches[n.row.Namespace] += len(n.findings)
 		problem := sets.problem(n.row.Namespace, present, bounds)
 		if problem == nil {
 			return nil
 		}
+		sets.matches[n.row.Namespace] -= len(n.findings)
 		for i, finding := range n.findings {
 			sets.move(finding, previous[i])
 		}
@@ -254,23 +277,31 @@ func (p *decisionPlan) boundJoined(tx *gorm.DB, ending []int64, bounds matchBoun
 // problem says why a decision of a namespace cannot apply with which these are the sets, nil if it can. present is how many joined reaches there are
 // without it.
 func (p *placeSets) problem(namespace string, present int, bounds matchBounds) *store.DecisionProblem {
-	if p.now <= present {
+	if p.now <= present || p.matches[namespace] <= bounds.always(namespace) {
 		return nil
 	}
-	const advice = "use the same namespaces, workloads and images in several exceptions, or name fewer vulnerabilities and packages that other exceptions name, too"
-	if p.now > bounds.joined && p.now > p.before && p.now-p.overdraft(bounds) > bounds.joined {
-		return &store.DecisionProblem{Reason: store.DecisionTooBroad, Message: fmt.Sprintf(
-			"findings that several exceptions about some places suppress would have more than %d different combinations of such exceptions, which is the maximum for all; %s",
-			bounds.joined, advice)}
+	most, reserved, whose := bounds.joined, "", "ClusterVulnerabilityExceptions with selectors"
+	if namespace != "" {
+		most, whose = bounds.namespacedJoined, "the exceptions of the namespace "+namespace
+		reserved = fmt.Sprintf(" (%d more are reserved for ClusterVulnerabilityExceptions)", bounds.joined-bounds.namespacedJoined)
+	}
+	advice := fmt.Sprintf("use the same namespaces, workloads and images in several exceptions, or name fewer vulnerabilities and packages; "+
+		"there is always room while %s match at most %d findings together, each counted for each exception", whose, bounds.always(namespace))
+	if p.now > most {
+		takesRoom := p.takesRoom(namespace, bounds)
+		if joined := p.joined(takesRoom, countNow); joined > most && joined > p.joined(takesRoom, countBefore) {
+			return &store.DecisionProblem{Reason: store.DecisionTooBroad, Message: fmt.Sprintf(
+				"findings that several exceptions about some places suppress would have %d different combinations of such exceptions; the maximum for all is %d%s; %s",
+				joined, most, reserved, advice)}
+		}
 	}
 	if namespace == "" {
 		return nil
 	}
-	share := p.share(namespace, func(s *placeSet) int { return s.now })
-	if share > bounds.namespaceJoined && share > p.share(namespace, func(s *placeSet) int { return s.before }) {
+	if share := p.share(namespace, countNow); share > bounds.namespaceJoined && share > p.share(namespace, countBefore) {
 		return &store.DecisionProblem{Reason: store.DecisionTooBroad, Message: fmt.Sprintf(
-			"with it, the exceptions of the namespace %s would be the reason for %d of the different combinations of exceptions about some places that suppress the same finding; "+
-				"the maximum is %d for those of one namespace and %d for all; %s", namespace, share, bounds.namespaceJoined, bounds.joined, advice)}
+			"with it, the exceptions of the namespace %s alone would have %d different combinations of exceptions about some places that suppress the same finding; "+
+				"the maximum is %d for those of one namespace; %s", namespace, share, bounds.namespaceJoined, advice)}
 	}
 	return nil
 }

@@ -104,7 +104,7 @@ func TestNoRoomToJoin(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, config Config) {
 		s := openJoining(t, config, "a", "b", "c")
-		s.matchBounds.joined = 1
+		s.matchBounds.joined, s.matchBounds.namespacedJoined, s.matchBounds.alwaysNamespace = 1, 1, 0
 		a, b, c := inPlace("a", "a", "", 0, 1), inPlace("b", "b", "", 0, 1), inPlace("c", "c", "", 0)
 		if refused := s.decide(t, a, b); len(refused) > 0 {
 			t.Fatal(refused)
@@ -112,7 +112,8 @@ func TestNoRoomToJoin(t *testing.T) {
 		closed := map[string]int{"a": 2, "b": 2, "c": 4}
 		s.expect(t, "a and b", closed)
 		refused := s.decide(t, a, b, c)
-		if message := refused["c"]; len(refused) != 1 || !strings.Contains(message, "more than 1 different combinations") || !strings.Contains(message, "use the same") {
+		if message := refused["c"]; len(refused) != 1 || !strings.Contains(message, "2 different combinations of such exceptions; the maximum for all is 1 (0 more") ||
+			!strings.Contains(message, "use the same") || !strings.Contains(message, "namespace c match at most 0 findings") {
 			t.Errorf("refused: %q", refused)
 		}
 		s.expect(t, "without room for c", closed)
@@ -168,10 +169,10 @@ func TestNamespacesShareJoined(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, config Config) {
 		s := openJoining(t, config, "a", "b")
-		s.matchBounds.joined, s.matchBounds.namespaceJoined = 10, 2
+		s.matchBounds.joined, s.matchBounds.namespacedJoined, s.matchBounds.namespaceJoined, s.matchBounds.alwaysNamespace = 10, 10, 2, 0
 		whole, web, db := inPlace("a", "whole", "", 0, 1, 2, 3), inPlace("a", "web", "web", 0, 1), inPlace("a", "db", "db", 0, 2)
 		refused := s.decide(t, whole, web, db)
-		if message := refused["db"]; len(refused) != 1 || !strings.Contains(message, "namespace a would be the reason for 3") || !strings.Contains(message, "the maximum is 2") {
+		if message := refused["db"]; len(refused) != 1 || !strings.Contains(message, "namespace a alone would have 3") || !strings.Contains(message, "the maximum is 2") {
 			t.Errorf("refused: %q", refused)
 		}
 		// Exceptions of the cluster have no share.
@@ -181,11 +182,121 @@ func TestNamespacesShareJoined(t *testing.T) {
 		if refused = s.decide(t, whole, web, cluster); len(refused) > 0 {
 			t.Error(refused)
 		}
-		// Another namespace is in each of the sets: three are there without it, and one is not.
+		// What others join does not count for a namespace.
 		if refused = s.decide(t, whole, web, cluster, inPlace("b", "b", "", 0, 1, 2, 3)); len(refused) > 0 {
 			t.Error(refused)
 		}
 		s.expect(t, "in a and b", map[string]int{"a": 0, "a/web": 0, "b": 0})
+	})
+}
+
+// TestOthersTakeNoRoom: however many sets the exceptions of other namespaces make, exceptions that match few findings apply in each namespace and of the cluster, nothing
+// that applied changes, and the number of joined reaches stays within its bound.
+func TestOthersTakeNoRoom(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, config Config) {
+		const hostile, findings, always = 6, 32, 3
+		namespaces := []string{"honest", "other"}
+		for n := range hostile {
+			namespaces = append(namespaces, fmt.Sprint("hostile-", n))
+		}
+		s := openJoining(t, config, namespaces...)
+		if err := switchTo(t.Context(), s.Store, decidedFindings(findings)); err != nil {
+			t.Fatal(err)
+		}
+		s.matchBounds.joined, s.matchBounds.namespacedJoined, s.matchBounds.namespaceJoined = 8, 6, 4
+		s.matchBounds.alwaysNamespace, s.matchBounds.alwaysCluster = always, always
+		joined := func() int {
+			return len(texts(t, s.Store, "SELECT q.reach FROM placed_reaches q WHERE q.members <> ''"))
+		}
+		// Each hostile namespace tries all sizes, in two workloads: halves of the findings, which would make 32 sets together, and single ones.
+		var all []store.Decision
+		refused := map[string]string{}
+		for n := range hostile {
+			var half []int
+			for finding := range findings {
+				if finding>>n&1 == 1 || n == 5 && finding%3 == 0 {
+					half = append(half, finding)
+				}
+			}
+			namespace := fmt.Sprint("hostile-", n)
+			all = append(all, inPlace(namespace, namespace+"-half", "", half...))
+			for finding := range 8 {
+				all = append(all, inPlace(namespace, fmt.Sprint(namespace, "-", finding), []string{"web", "db"}[finding%2], (finding*5+n)%findings))
+			}
+			refused = s.decide(t, all...)
+		}
+		if len(refused) == 0 {
+			t.Fatal("no hostile exception was refused")
+		}
+		for name, message := range refused {
+			if !strings.Contains(message, "the maximum") || !strings.Contains(message, "there is always room while the exceptions of the namespace "+name[:len("hostile-0")]) {
+				t.Errorf("%s is refused with: %s", name, message)
+			}
+		}
+		suppressed := map[string]int{}
+		for _, namespace := range namespaces {
+			suppressed[namespace] = findings
+			if image, err := s.Image(t.Context(), store.OnlyNamespaces(namespace), s.key); err != nil {
+				t.Error(err)
+			} else {
+				suppressed[namespace] = image.Counts.Total()
+			}
+		}
+		s.expect(t, "honest namespaces before", map[string]int{"honest": findings, "other": findings})
+		cluster := inPlace("honest", "cluster", "", 7, 21, 30)
+		cluster.Object = store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: "cluster"}
+		cluster.Places.Selector = "cluster"
+		all = append(all, cluster, inPlace("honest", "honest-web", "web", 3, 11), inPlace("honest", "honest-db", "db", 3), inPlace("other", "other", "", 1, 11, 31))
+		again := s.decide(t, all...)
+		for _, d := range all[len(all)-4:] {
+			if message, is := again[d.Object.Name]; is {
+				t.Errorf("%s is refused with: %s", d.Object.Name, message)
+			}
+		}
+		for name := range again {
+			if refused[name] == "" {
+				t.Errorf("%s is refused afterwards", name)
+			}
+		}
+		suppressed["honest"], suppressed["other"] = findings-4, findings-3
+		s.expect(t, "with honest exceptions", suppressed)
+		s.expect(t, "workloads", map[string]int{"honest/web": findings - 5, "honest/db": findings - 4})
+		if now, most := joined(), 8+always+(hostile+2)*always; now > most {
+			t.Errorf("there are %d joined reaches, want at most %d", now, most)
+		}
+		// A namespace whose exceptions match more needs room like all others.
+		message := s.decide(t, append(slices.Clone(all), inPlace("other", "more", "web", 0, 5, 10, 15, 20, 25, 30))...)["more"]
+		if !strings.Contains(message, "the maximum for all is 6 (2 more are reserved for ClusterVulnerabilityExceptions)") {
+			t.Errorf("more has the problem %q", message)
+		}
+		s.expect(t, "without what is refused", suppressed)
+	})
+}
+
+// TestFewMatchesTakeNoRoom: what namespaces join whose exceptions match few findings takes no room from those that match more, nor do found findings of a namespace beyond
+// its share.
+func TestFewMatchesTakeNoRoom(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, config Config) {
+		s := openJoining(t, config, "a", "b", "c", "d")
+		s.matchBounds.joined, s.matchBounds.namespacedJoined, s.matchBounds.namespaceJoined, s.matchBounds.alwaysNamespace = 1, 1, 1, 1
+		few := []store.Decision{inPlace("a", "a", "", 0), inPlace("b", "b", "", 0)}
+		if refused := s.decide(t, append(few, inPlace("c", "c", "", 1, 2), inPlace("d", "d", "", 1, 2))...); len(refused) > 0 {
+			t.Error(refused)
+		}
+		// All in a: three sets of its own, two of them with findings that come later.
+		own := []store.Decision{inPlace("a", "whole", "", 0, 4, 5, 6), inPlace("a", "web", "web", 0, 4, 6), inPlace("a", "db", "db", 5, 6)}
+		if refused := s.decide(t, own...); len(refused) > 0 {
+			t.Error(refused)
+		}
+		if err := switchTo(t.Context(), s.Store, decidedFindings(7)); err != nil {
+			t.Fatal(err)
+		}
+		if refused := s.decide(t, append(own, inPlace("c", "c", "", 1, 2), inPlace("d", "d", "", 1, 2))...); len(refused) > 0 {
+			t.Error(refused)
+		}
+		s.expect(t, "with findings that came later", map[string]int{"a/web": 3, "a/db": 3, "b": 7, "c": 5, "d": 5})
 	})
 }
 
@@ -194,7 +305,7 @@ func TestRandomJoins(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, config Config) {
 		s := openJoining(t, config, "a", "b", "c")
-		s.matchBounds.joined, s.matchBounds.namespaceJoined = 3, 2
+		s.matchBounds.joined, s.matchBounds.namespacedJoined, s.matchBounds.namespaceJoined, s.matchBounds.alwaysNamespace = 4, 3, 2, 2
 		random := rand.New(rand.NewPCG(1, 1))
 		all, refusals := []store.Decision{}, 0
 		for i := range 40 {

@@ -87,7 +87,8 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 		rules: config.Rules, policyRows: store.MaxPolicyRows, fewImages: fewImages, manyPackages: manyPackages, fewChosen: fewChosen,
 		matchBounds: matchBounds{
 			one: store.MaxDecisionMatches, all: store.MaxAllDecisionMatches, namespace: store.MaxNamespaceMatches, namespaced: store.MaxNamespacedMatches,
-			joined: store.MaxJoinedReaches, namespaceJoined: store.MaxNamespaceJoinedReaches, decisions: store.MaxDecisions, images: store.MaxReachedImages,
+			joined: store.MaxJoinedReaches, namespacedJoined: store.MaxNamespacedJoinedReaches, namespaceJoined: store.MaxNamespaceJoinedReaches,
+			alwaysNamespace: store.AlwaysNamespaceMatches, alwaysCluster: store.AlwaysClusterMatches, decisions: store.MaxDecisions, images: store.MaxReachedImages,
 		},
 	}
 	if s.clock == nil {

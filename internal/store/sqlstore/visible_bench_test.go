@@ -87,6 +87,15 @@ func besideAll(b *testing.B, in store.Namespaces, name string, call func(ctx con
 	})
 }
 
+// visibleInBench are the namespaces that are visible.
+func visibleInBench() store.Namespaces {
+	var names []string
+	for n := range visibleOfThese {
+		names = append(names, fmt.Sprintf("namespace-%d", n*visibleNamespaces/visibleOfThese))
+	}
+	return store.OnlyNamespaces(names...)
+}
+
 // BenchmarkVisible reads lists with 20 of 500 namespaces visible, beside the whole cluster.
 func BenchmarkVisible(b *testing.B) {
 	eachBulk(b, func(b *testing.B, s *Store) {
@@ -97,11 +106,7 @@ func BenchmarkVisible(b *testing.B) {
 		if err := analyze(b.Context(), s); err != nil {
 			b.Fatal(err)
 		}
-		var names []string
-		for n := range visibleOfThese {
-			names = append(names, fmt.Sprintf("namespace-%d", n*visibleNamespaces/visibleOfThese))
-		}
-		in := store.OnlyNamespaces(names...)
+		in := visibleInBench()
 		for name, query := range map[string]store.ImageQuery{"first": {}, "worst": {Sort: store.SortSeverity}} {
 			besideAll(b, in, "images-"+name, func(ctx context.Context, in store.Namespaces) (int, error) {
 				page, err := s.ListImages(ctx, in, query)
