@@ -34,6 +34,9 @@ const (
 	resolveTimeout = time.Minute
 )
 
+// PermissionAge is how long ago the API server may have granted what a request sees.
+const PermissionAge = grantTTL + resolvedTTL
+
 // ErrNamespacesChanged says that a caller sees other namespaces than when it was let in.
 var ErrNamespacesChanged = errors.New("the namespaces that the caller may see have changed")
 
