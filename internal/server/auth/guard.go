@@ -107,7 +107,7 @@ func New(config Config) *Guard {
 		g.reviews = newReviewer(config.Reviews, g.namespaces, config.Clock, []string{Audience}, nil)
 		g.proxy = config.FrontProxy
 		if config.Sessions != nil {
-			g.sessions = &sessionManager{*config.Sessions, g.basePath, config.Clock, config.Log}
+			g.sessions = &sessionManager{Sessions: *config.Sessions, basePath: g.basePath, clock: config.Clock, log: config.Log}
 		}
 		if config.AnonymousRead {
 			g.anonymous = g.reviews.principalOf(anonymousUser())
