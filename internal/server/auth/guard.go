@@ -304,7 +304,7 @@ func (g *Guard) mayReadAnonymously(r *http.Request, required Requirement, err er
 		return false
 	}
 	return g.anonymous != nil && !required.Identified && ok && refused.Status == http.StatusUnauthorized && r.Header.Get("Authorization") == "" && r.Header.Get(ProxiedHeader) == "" &&
-		(required.Verb == VerbGet || required.Verb == VerbList)
+		reads(required.Verb)
 }
 
 // authenticate asks whose token it is. An address that tried many tokens which nobody accepts has to wait before it may try another:
