@@ -193,7 +193,8 @@ func (g *Guard) everywhere(ctx context.Context, p *principal, verb string) (bool
 
 func reads(verb string) bool { return verb == VerbGet || verb == VerbList }
 
-// see returns what the caller of an operation may see: everything, if it may use the verb in the whole cluster. Who may use it nowhere is refused.
+// see returns what the caller of an operation may see: everything, if it may use the verb in the whole cluster. Who may use it nowhere is refused, unless the
+// operation asks for other permissions: they may be those in a namespace that there is nothing of yet.
 func (g *Guard) see(ctx context.Context, p *principal, required Requirement) (store.Namespaces, error) {
 	everywhere, err := g.everywhere(ctx, p, required.Verb)
 	switch {
@@ -209,6 +210,9 @@ func (g *Guard) see(ctx context.Context, p *principal, required Requirement) (st
 		return store.Namespaces{}, err
 	}
 	if !names.All() && len(names.Names()) == 0 {
+		if required.Identified {
+			return names, nil
+		}
 		return store.Namespaces{}, refusal(p, required.Verb)
 	}
 	if reads(required.Verb) {
