@@ -192,6 +192,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.PingInterval, 5*time.Second)
 	set(&l.PongTimeout, 10*time.Second)
 	set(&l.MessageTimeout, 10*time.Second)
+	set(&l.ReadmitTimeout, time.Minute-auth.PermissionAge)
 	set(&l.ShutdownTimeout, 15*time.Second)
 	return l
 }

@@ -39,9 +39,10 @@ var runners = map[string][]string{
 // laterBuild is the ID of the database build that the matrix is matched with last.
 const laterBuild = "xxh64:0100010001000100"
 
-// matrixUsers are the users of the matrix, by the namespaces in which they may do anything; nil is the whole cluster. They have tokens, except for
-// signedIn, who has a session with a provider and its permissions by a group, and anonymous, who has nothing.
-var matrixUsers = map[string][]string{"none": {}, "one": {"shop"}, "two": {"shop", "bank"}, "all": nil, signedIn: {"shop"}, anonymous: {"shop"}}
+// matrixUsers are the users of the matrix, by the namespaces that they see, in which they may do anything; nil is the whole cluster. They have tokens, except
+// for signedIn, who has a session with a provider and its permissions by a group, and anonymous, who has nothing. The user "none" has no permission, and sees
+// what everybody sees.
+var matrixUsers = map[string][]string{"none": {"shop"}, "one": {"shop"}, "two": {"shop", "bank"}, "all": nil, signedIn: {"shop"}, anonymous: {"shop"}}
 
 const (
 	signedIn  = "signed in"
@@ -98,6 +99,9 @@ func newMatrixFixture(t *testing.T, names []string, change func(*server.Config))
 			rights.verbs[user] = []string{"get", "list", "update", "delete"}
 		}
 		rights.grants[subject] = map[string][]string{}
+		if user == "none" {
+			continue
+		}
 		for _, namespace := range granted {
 			rights.grants[subject][namespace] = []string{"get", "list", "update", "delete"}
 		}

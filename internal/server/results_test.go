@@ -11,7 +11,9 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
@@ -217,6 +219,52 @@ func TestListIsCutOff(t *testing.T) {
 	defer func() { _ = response.Body.Close() }()
 	if body, err := io.ReadAll(response.Body); err == nil {
 		t.Errorf("a whole answer: %s", body)
+	}
+}
+
+// revokingStore revokes a permission when the first result of a list is written.
+type revokingStore struct {
+	store.Store
+	reads  atomic.Int64
+	revoke func()
+}
+
+func (s *revokingStore) Image(ctx context.Context, in store.Namespaces, key model.ImageKey) (store.Image, error) {
+	// Each result reads its image before and after.
+	if s.reads.Add(1) == 2 {
+		s.revoke()
+	}
+	return s.Store.Image(ctx, in, key)
+}
+
+// A list ends before the next result when its caller may not read any more.
+func TestListEndsWithThePermission(t *testing.T) {
+	t.Parallel()
+	rights, revoking := newCluster(), &revokingStore{}
+	var now atomic.Int64
+	revoking.revoke = func() {
+		rights.set(func(c *cluster) { c.verbs["admin"] = nil })
+		now.Add(int64(2 * time.Minute))
+	}
+	f := newGuardedFixture(t, rights, func(c *server.Config) {
+		revoking.Store, c.Store = c.Store, revoking
+		c.Clock = func() time.Time { return time.Unix(0, now.Load()) }
+	})
+	f.seed()
+	f.must(f.store.SaveReport(t.Context(), store.AllNamespaces(), unknownID, store.Report{Content: []byte(uploaded)}))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.base+"/scan-results", nil)
+	f.must(err)
+	request.Header.Set("Authorization", "Bearer admin")
+	response, err := f.client.Do(request)
+	if err != nil {
+		return // cut off before the headers were flushed
+	}
+	defer func() { _ = response.Body.Close() }()
+	if body, err := io.ReadAll(response.Body); err == nil || strings.Count(string(body), `"imageId"`) > 1 {
+		t.Errorf("more than the first result: %v %s", err, body)
+	}
+	if revoking.reads.Load() != 2 {
+		t.Errorf("images were read %d times, want those of one result", revoking.reads.Load())
 	}
 }
 

@@ -41,12 +41,11 @@ func (f *fixture) sessionNamespaces(headers ...string) *sessionNamespaces {
 // A session says how many namespaces its owner sees, of how many. Who sees none is not told how many there are.
 func TestSessionNamespaces(t *testing.T) {
 	t.Parallel()
-	none := &sessionNamespaces{Names: []string{}}
 	one := &sessionNamespaces{Visible: 1, Total: 3, Names: []string{"shop"}}
 	all := &sessionNamespaces{All: true, Visible: 3, Total: 3, Names: []string{"bank", "dark", "shop"}}
 	f := newMatrixFixture(t, nil, nil)
 	for user, want := range map[string]*sessionNamespaces{
-		"none": none, "one": one, "two": {Visible: 2, Total: 3, Names: []string{"bank", "shop"}}, "all": all, signedIn: one, anonymous: one, "unknown": nil,
+		"none": one, "one": one, "two": {Visible: 2, Total: 3, Names: []string{"bank", "shop"}}, "all": all, signedIn: one, anonymous: one, "unknown": nil,
 	} {
 		if diff := cmp.Diff(want, f.sessionNamespaces(f.as(user))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", user, diff)
@@ -57,6 +56,9 @@ func TestSessionNamespaces(t *testing.T) {
 		t.Errorf("with a cookie of no use (-want +got):\n%s", diff)
 	}
 	closed := newMatrixFixture(t, nil, func(c *server.Config) { c.AnonymousRead = false })
+	if diff := cmp.Diff(&sessionNamespaces{Names: []string{}}, closed.sessionNamespaces(closed.as("none"))); diff != "" {
+		t.Errorf("without a permission (-want +got):\n%s", diff)
+	}
 	if got := closed.sessionNamespaces(); got != nil {
 		t.Errorf("where reading requires a token: %+v", got)
 	}

@@ -2,14 +2,17 @@ package server_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gorilla/websocket"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/server"
 	"github.com/scanner-operator/scanner-operator/internal/server/auth"
+	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
 // Only addresses on this host are returned to.
@@ -34,6 +37,14 @@ func TestAnonymousRead(t *testing.T) {
 		c.AnonymousRead, c.Limits.PingInterval, c.Limits.PongTimeout = true, 10*time.Millisecond, time.Hour
 	}
 	f := newSignInFixture(t, p.config(), nil, anonymous)
+	var uses []store.Use
+	for _, namespace := range []string{"shop", "bank", "dark"} {
+		image := model.ImageKey{ImageID: "registry.example/" + namespace, Platform: linux}
+		_, err := f.store.WantImages(t.Context(), []model.ImageKey{image})
+		f.must(err)
+		uses = append(uses, store.Use{Image: image, Workload: store.Workload{Namespace: namespace, Kind: "Deployment", Name: "web"}, Container: "app"})
+	}
+	f.must(f.store.RecordUses(t.Context(), "scanner", uses))
 	f.rbac.verbs["system:anonymous"] = all
 	b := newBrowser(t, "")
 	b.expect(f, http.StatusOK)
@@ -56,9 +67,39 @@ func TestAnonymousRead(t *testing.T) {
 			t.Errorf("%s: %d, want %d", header, a.status, status)
 		}
 	}
-	// Who signs in is not anonymous.
+	// Who signs in is not anonymous, but sees what everybody sees, also in single namespaces, and beside the own ones. The right to change something
+	// is never taken from there.
 	b.finish(f)
-	b.expect(f, http.StatusForbidden)
+	b.expect(f, http.StatusOK)
+	if s := b.session(f); !s.Authenticated || s.CanDelete {
+		t.Errorf("%+v", s)
+	}
+	if a := b.do(f, http.MethodDelete, "/scan-results/"+escape(scannedID), "Sec-Fetch-Site: same-origin"); a.status != http.StatusForbidden {
+		t.Errorf("deleting: %d %s", a.status, a.body)
+	}
+	f.rbac.mu.Lock()
+	f.rbac.only = map[string]string{"system:anonymous": "shop", "readers": "bank"}
+	f.rbac.mu.Unlock()
+	f.clock.step(2 * time.Minute)
+	sees := func(want ...string) {
+		t.Helper()
+		got := f.sessionNamespaces("Cookie: " + sessionCookie + "=" + b.cookies[sessionCookie])
+		if got == nil || !slices.Equal(got.Names, want) {
+			t.Errorf("the session sees %+v, want %q", got, want)
+		}
+		b.expect(f, http.StatusOK)
+	}
+	sees("shop")
+	f.rbac.mu.Lock()
+	f.rbac.verbs["readers"] = reading
+	f.rbac.mu.Unlock()
+	f.clock.step(2 * time.Minute)
+	sees("bank", "shop")
+	f.rbac.mu.Lock()
+	delete(f.rbac.verbs, "readers")
+	f.rbac.only = nil
+	f.rbac.mu.Unlock()
+	f.clock.step(2 * time.Minute)
 
 	socket, _ := f.dial()
 	f.rbac.mu.Lock()

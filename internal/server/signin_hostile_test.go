@@ -317,6 +317,7 @@ func TestProviderUnavailable(t *testing.T) {
 	f.clock.step(31 * time.Minute)
 	a := b.do(f, http.MethodGet, overviewPath)
 	a.problem(t, http.StatusServiceUnavailable, "identity provider is unavailable")
+	b.expect(f, http.StatusServiceUnavailable) // Nor is anybody let in meanwhile.
 	p.set(func(p *hostileProvider) { p.down = false })
 	f.clock.step(31 * time.Second)
 	b.expect(f, http.StatusOK)

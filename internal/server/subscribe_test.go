@@ -318,7 +318,7 @@ func requestLabels(t *testing.T, registry *prometheus.Registry) []string {
 	return labels
 }
 
-// Who loses the token or the right loses the WebSocket; an API server that is away takes nothing from anybody.
+// Who loses the token or the right loses the WebSocket; an API server that is away for a short time takes nothing from anybody.
 func TestSubscribersAreAskedAgain(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -333,7 +333,7 @@ func TestSubscribersAreAskedAgain(t *testing.T) {
 			var now atomic.Int64
 			f := newGuardedFixture(t, c, func(config *server.Config) {
 				config.Clock = func() time.Time { return time.Unix(0, now.Load()) }
-				config.Limits.PingInterval = 5 * time.Millisecond
+				config.Limits.PingInterval, config.Limits.ReadmitTimeout = 5*time.Millisecond, 2*patience
 			})
 			var connections []*websocket.Conn
 			for _, path := range []string{"/subscribe", eventsPath} {
@@ -365,6 +365,50 @@ func TestSubscribersAreAskedAgain(t *testing.T) {
 					}
 					break
 				}
+			}
+		})
+	}
+}
+
+// While the API server cannot be asked, a revoked permission is not noticed: a WebSocket ends before the last answer becomes too old.
+func TestSubscribersOfAnUnavailableAPIServer(t *testing.T) {
+	t.Parallel()
+	for name, away := range map[string]func(*cluster){
+		"it refuses":         func(c *cluster) { c.err = errors.New("away") },
+		"it does not answer": func(c *cluster) { c.block = make(chan struct{}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster()
+			var now atomic.Int64
+			f := newGuardedFixture(t, c, func(config *server.Config) {
+				config.Clock = func() time.Time { return time.Unix(0, now.Load()) }
+				// The WebSockets are read at the end only.
+				config.Limits.PingInterval, config.Limits.PongTimeout = 5*time.Millisecond, time.Hour
+				config.Limits.ReadmitTimeout = 200 * time.Millisecond
+			})
+			for _, path := range []string{"/subscribe", eventsPath} {
+				connection, a := f.dialPath(path, bearer("admin"))
+				if connection == nil {
+					t.Fatal(a)
+				}
+				c.set(away)
+				now.Add(int64(2 * time.Minute))
+				f.must(connection.SetReadDeadline(time.Now().Add(patience)))
+				var err error
+				for err == nil {
+					_, _, err = connection.ReadMessage()
+				}
+				ended, ok := errors.AsType[*websocket.CloseError](err)
+				if !ok || ended.Code != websocket.CloseTryAgainLater || !strings.HasPrefix(ended.Text, "your permissions cannot be checked at the moment; reconnect") {
+					t.Errorf("%s: %v", path, err)
+				}
+				c.set(func(c *cluster) {
+					if c.block != nil {
+						close(c.block)
+					}
+					c.err, c.block = nil, nil
+				})
 			}
 		})
 	}

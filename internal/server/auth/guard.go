@@ -107,7 +107,7 @@ func New(config Config) *Guard {
 		g.reviews = newReviewer(config.Reviews, g.namespaces, config.Clock, []string{Audience}, nil)
 		g.proxy = config.FrontProxy
 		if config.Sessions != nil {
-			g.sessions = &sessionManager{*config.Sessions, g.basePath, config.Clock, config.Log}
+			g.sessions = &sessionManager{Sessions: *config.Sessions, basePath: g.basePath, clock: config.Clock, log: config.Log}
 		}
 		if config.AnonymousRead {
 			g.anonymous = g.reviews.principalOf(anonymousUser())
@@ -304,7 +304,7 @@ func (g *Guard) mayReadAnonymously(r *http.Request, required Requirement, err er
 		return false
 	}
 	return g.anonymous != nil && !required.Identified && ok && refused.Status == http.StatusUnauthorized && r.Header.Get("Authorization") == "" && r.Header.Get(ProxiedHeader) == "" &&
-		(required.Verb == VerbGet || required.Verb == VerbList)
+		reads(required.Verb)
 }
 
 // authenticate asks whose token it is. An address that tried many tokens which nobody accepts has to wait before it may try another:

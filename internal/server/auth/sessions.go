@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/scanner-operator/scanner-operator/internal/server/auth/oidc"
 	"github.com/scanner-operator/scanner-operator/internal/server/problem"
@@ -26,6 +27,11 @@ const (
 	refreshAtLeast = time.Minute
 	// refreshLease is how long a replica may take to ask; others do not ask meanwhile.
 	refreshLease = 30 * time.Second
+	// refreshRetry is when the provider is asked again after it could not be. It is shorter than the lease by refreshPatience: of a session whose
+	// refresh is due later, a replica is asking, and requests that need the answer wait for it. They read the session every refreshPoll.
+	refreshRetry    = 15 * time.Second
+	refreshPatience = refreshLease - refreshRetry
+	refreshPoll     = 100 * time.Millisecond
 	// staleAfter is how long a session can be used while the provider cannot be asked.
 	staleAfter = time.Hour
 )
@@ -42,6 +48,8 @@ type sessionManager struct {
 	basePath string
 	clock    func() time.Time
 	log      logr.Logger
+	// waiting has those who wait for another replica or request to refresh a session, by its ID.
+	waiting singleflight.Group
 }
 
 // errSessionEnded is the answer to who comes with a session that is not there any more.
@@ -114,25 +122,17 @@ func (m *sessionManager) authenticate(ctx context.Context, secret string) (*sess
 	if err != nil {
 		return nil, errSessionEnded()
 	}
-	session, err := m.Store.Session(ctx, keys.id)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, errSessionEnded()
-	}
+	session, content, err := m.load(ctx, keys)
 	if err != nil {
 		return nil, err
 	}
 	now := m.clock()
-	if !now.Before(session.ExpiresAt) {
-		return nil, errSessionEnded()
-	}
-	content, err := keys.open(session.Content)
-	if err != nil {
-		m.log.Error(err, "Cannot read a session")
-		return nil, errSessionEnded()
-	}
-	if !now.Before(session.RefreshAt) {
+	switch {
+	case !now.Before(session.RefreshAt):
 		// The answer must be kept even if the client goes away: it may hold the only refresh token that is still valid.
 		return m.refresh(context.WithoutCancel(ctx), keys, session, content)
+	case m.stale(content):
+		return m.awaitRefresh(ctx, keys)
 	}
 	if expiry := expiryOf(session.CreatedAt, now, content.Grant); expiry.Sub(session.ExpiresAt) >= sessionStep {
 		session.ExpiresAt = expiry
@@ -142,6 +142,58 @@ func (m *sessionManager) authenticate(ctx context.Context, secret string) (*sess
 		}
 	}
 	return &content, nil
+}
+
+// load reads a session that has not ended.
+func (m *sessionManager) load(ctx context.Context, keys sessionKeys) (session store.Session, content sessionContent, err error) {
+	session, err = m.Store.Session(ctx, keys.id)
+	if errors.Is(err, store.ErrNotFound) {
+		return session, content, errSessionEnded()
+	}
+	if err != nil {
+		return session, content, err
+	}
+	if !m.clock().Before(session.ExpiresAt) {
+		return session, content, errSessionEnded()
+	}
+	if content, err = keys.open(session.Content); err != nil {
+		m.log.Error(err, "Cannot read a session")
+		return session, content, errSessionEnded()
+	}
+	return session, content, nil
+}
+
+// awaitRefresh waits until the provider has confirmed a session to another request or replica that is asking it.
+func (m *sessionManager) awaitRefresh(ctx context.Context, keys sessionKeys) (*sessionContent, error) {
+	answer := m.waiting.DoChan(keys.id, func() (any, error) {
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshPatience)
+		defer cancel()
+		poll := time.NewTicker(refreshPoll)
+		defer poll.Stop()
+		for {
+			session, content, err := m.load(bounded, keys)
+			switch {
+			case err != nil:
+				return nil, err
+			case !m.stale(content):
+				return &content, nil
+			case !session.RefreshAt.After(m.clock().Add(refreshRetry)):
+				return nil, errUnconfirmed(nil)
+			}
+			select {
+			case <-bounded.Done():
+				return nil, errUnconfirmed(bounded.Err())
+			case <-poll.C:
+			}
+		}
+	})
+	select {
+	case result := <-answer:
+		content, _ := result.Val.(*sessionContent)
+		return content, result.Err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // refresh asks the provider again who the user is. One replica asks at a time; a refresh token may be valid only once. Meanwhile nobody
@@ -154,7 +206,10 @@ func (m *sessionManager) refresh(ctx context.Context, keys sessionKeys, session 
 		return nil, err
 	}
 	if !first {
-		return m.unconfirmed(content, nil)
+		if m.stale(content) {
+			return m.awaitRefresh(ctx, keys)
+		}
+		return &content, nil
 	}
 	session.Version++
 	grant, err := m.Provider.Refresh(ctx, content.Grant)
@@ -170,7 +225,15 @@ func (m *sessionManager) refresh(ctx context.Context, keys sessionKeys, session 
 		return nil, errSessionEnded()
 	case err != nil:
 		m.log.Info("Cannot refresh a session", "user", content.User.Username, "error", err.Error())
-		return m.unconfirmed(content, err)
+		// Those who wait for the answer must not wait any longer.
+		session.RefreshAt = m.clock().Add(refreshRetry)
+		if _, kept := m.Store.UpdateSession(ctx, session); kept != nil {
+			return nil, kept
+		}
+		if m.stale(content) {
+			return nil, errUnconfirmed(err)
+		}
+		return &content, nil
 	}
 	now = m.clock()
 	content = sessionContent{grant, now}
@@ -194,10 +257,12 @@ func (m *sessionManager) refresh(ctx context.Context, keys sessionKeys, session 
 	return &content, nil
 }
 
-// unconfirmed is the content of a session whose user the provider could not be asked about, unless that has been so for too long.
-func (m *sessionManager) unconfirmed(content sessionContent, cause error) (*sessionContent, error) {
-	if m.clock().Sub(content.Confirmed) > staleAfter {
-		return nil, problem.Unavailable(cause, "the identity provider is unavailable: cannot check who you are; try again")
-	}
-	return &content, nil
+// stale says that the provider confirmed a session too long ago.
+func (m *sessionManager) stale(content sessionContent) bool {
+	return m.clock().Sub(content.Confirmed) > staleAfter
+}
+
+// errUnconfirmed is the answer while the provider cannot be asked about a session that it confirmed too long ago.
+func errUnconfirmed(cause error) error {
+	return problem.Unavailable(cause, "the identity provider is unavailable: cannot check who you are; try again")
 }

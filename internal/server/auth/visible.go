@@ -34,6 +34,9 @@ const (
 	resolveTimeout = time.Minute
 )
 
+// PermissionAge is how long ago the API server may have granted what a request sees.
+const PermissionAge = grantTTL + resolvedTTL
+
 // ErrNamespacesChanged says that a caller sees other namespaces than when it was let in.
 var ErrNamespacesChanged = errors.New("the namespaces that the caller may see have changed")
 
@@ -163,9 +166,37 @@ func withVisible(ctx context.Context, names store.Namespaces) context.Context {
 	return context.WithValue(ctx, visibleKey{}, names)
 }
 
-// see returns what the caller of an operation may see: everything, if it may use the verb in the whole cluster. Who may use it nowhere is refused.
+// visible returns the namespaces that somebody sees. What is shown to everybody is shown to users, too.
+func (g *Guard) visible(ctx context.Context, p *principal) (store.Namespaces, error) {
+	if g.anonymous == nil || p == g.anonymous {
+		return g.reviews.visible(ctx, p)
+	}
+	shared, err := g.shownTo(ctx, g.anonymous)
+	if err != nil || shared.All() {
+		return shared, err
+	}
+	own, err := g.reviews.visible(ctx, p)
+	if err != nil || own.All() {
+		return own, err
+	}
+	return store.OnlyNamespaces(append(own.Names(), shared.Names()...)...), nil
+}
+
+// everywhere says whether somebody may use a verb in the whole cluster. Everybody may read what callers without a token may.
+func (g *Guard) everywhere(ctx context.Context, p *principal, verb string) (bool, error) {
+	allowed, err := g.reviews.allowed(ctx, p, action{verb: verb})
+	if err == nil && !allowed && g.anonymous != nil && reads(verb) {
+		allowed, err = g.reviews.allowed(ctx, g.anonymous, action{verb: verb})
+	}
+	return allowed, err
+}
+
+func reads(verb string) bool { return verb == VerbGet || verb == VerbList }
+
+// see returns what the caller of an operation may see: everything, if it may use the verb in the whole cluster. Who may use it nowhere is refused, unless the
+// operation asks for other permissions: they may be those in a namespace that there is nothing of yet.
 func (g *Guard) see(ctx context.Context, p *principal, required Requirement) (store.Namespaces, error) {
-	everywhere, err := g.reviews.allowed(ctx, p, action{verb: required.Verb})
+	everywhere, err := g.everywhere(ctx, p, required.Verb)
 	switch {
 	case err != nil:
 		return store.Namespaces{}, err
@@ -174,14 +205,17 @@ func (g *Guard) see(ctx context.Context, p *principal, required Requirement) (st
 	case required.Cluster:
 		return store.Namespaces{}, refusal(p, required.Verb)
 	}
-	names, err := g.reviews.visible(ctx, p)
+	names, err := g.visible(ctx, p)
 	if err != nil {
 		return store.Namespaces{}, err
 	}
 	if !names.All() && len(names.Names()) == 0 {
+		if required.Identified {
+			return names, nil
+		}
 		return store.Namespaces{}, refusal(p, required.Verb)
 	}
-	if required.Verb == VerbList || required.Verb == VerbGet {
+	if reads(required.Verb) {
 		return names, nil
 	}
 	some, err := g.reviews.somewhere(ctx, p, required.Verb, names)

@@ -57,6 +57,9 @@ type SubscriberLimits struct {
 	PingInterval   time.Duration
 	PongTimeout    time.Duration
 	MessageTimeout time.Duration
+	// ReadmitTimeout is how long a WebSocket stays open while nobody can be asked whether its caller may have it (25 s). With the age of remembered
+	// permissions, it is a minute.
+	ReadmitTimeout time.Duration
 }
 
 // Metrics count subscribers.

@@ -32,6 +32,8 @@ const (
 	namespacesChanged = "the namespaces that you may see have changed"
 	// identityAged is why a WebSocket ends whose caller the front proxy has to authenticate again.
 	identityAged = "connect again, so that the front proxy authenticates you again"
+	// notReadmitted is why a WebSocket ends of whose caller nobody can say any more what it may see.
+	notReadmitted = "your permissions cannot be checked at the moment"
 )
 
 // refusals are why a WebSocket ends whose caller would not be let in any more, by status. A frame has room for 123 bytes.
@@ -88,34 +90,53 @@ func (s *subscriber) stopped() bool {
 	}
 }
 
-// watch asks from time to time whether the caller may still have the WebSocket, and stops it otherwise. While nobody can be asked,
-// it goes on. It ends with ctx.
+// watch asks from time to time whether the caller may still have the WebSocket, and stops it otherwise. While nobody can be asked, it asks more
+// often, and stops the WebSocket when the last answer is older than ReadmitTimeout: a permission may have been revoked since. It ends with ctx.
 func (s *subscriber) watch(ctx context.Context, readmit func(context.Context) error) {
-	longest := pingsPerCheck * s.hub.limits.PingInterval
+	limits := s.hub.limits
+	confirmed, longest := time.Now(), pingsPerCheck*limits.PingInterval
+	// Those who came together do not ask together.
+	pause := jittered(longest)
 	for {
-		// Those who came together do not ask together.
-		pause := time.NewTimer(longest/2 + rand.N(longest/2))
+		next := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
-			pause.Stop()
+			next.Stop()
 			return
-		case <-pause.C:
+		case <-next.C:
 		}
-		err := readmit(ctx)
+		asked, until := time.Now(), confirmed.Add(limits.ReadmitTimeout)
+		bounded, cancel := context.WithDeadline(ctx, until)
+		err := readmit(bounded)
+		cancel()
+		p, _ := problem.As(err)
 		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			confirmed, pause = asked, jittered(longest)
+			continue
 		case errors.Is(err, ErrNamespacesChanged):
 			s.stop(websocket.CloseServiceRestart, namespacesChanged)
 			return
 		case errors.Is(err, ErrIdentityAged):
 			s.stop(websocket.CloseServiceRestart, identityAged)
 			return
-		}
-		if p, ok := problem.As(err); ok && refusals[p.Status] != "" {
+		case p != nil && refusals[p.Status] != "":
 			s.stop(websocket.ClosePolicyViolation, refusals[p.Status])
 			return
 		}
+		left := time.Until(until)
+		if left <= 0 {
+			s.stop(websocket.CloseTryAgainLater, notReadmitted)
+			return
+		}
+		pause = min(jittered(limits.PingInterval), left)
 	}
 }
+
+// jittered returns a random duration between the half and the whole of one.
+func jittered(longest time.Duration) time.Duration { return longest/2 + rand.N(longest/2) }
 
 // read notices when the other side closes or falls silent. What it says is dropped.
 func (s *subscriber) read(connection *websocket.Conn) {

@@ -1,0 +1,108 @@
+package server_test
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/scanner-operator/scanner-operator/internal/server"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// meetingStore lets requests read a session only when a number of them have come to read it, and counts those that lost the race to refresh it.
+type meetingStore struct {
+	store.Store
+	mu    sync.Mutex
+	comes int
+	met   chan struct{}
+	lost  chan struct{}
+}
+
+// Session implements store.Sessions.
+func (s *meetingStore) Session(ctx context.Context, id string) (store.Session, error) {
+	session, err := s.Store.Session(ctx, id)
+	s.mu.Lock()
+	met := s.met
+	if s.comes > 0 {
+		if s.comes--; s.comes == 0 {
+			close(met)
+		}
+	}
+	s.mu.Unlock()
+	<-met
+	return session, err
+}
+
+// UpdateSession implements store.Sessions.
+func (s *meetingStore) UpdateSession(ctx context.Context, session store.Session) (bool, error) {
+	updated, err := s.Store.UpdateSession(ctx, session)
+	if err == nil && !updated {
+		s.lost <- struct{}{}
+	}
+	return updated, err
+}
+
+// A page that is used again after a long time sends several requests at once, perhaps to several replicas. One of them refreshes the session; the others
+// wait for the answer, whatever it is.
+func TestParallelRequestsAfterLongIdling(t *testing.T) {
+	const parallel = 6
+	for name, test := range map[string]struct {
+		change func(*hostileProvider)
+		want   int
+	}{
+		"confirmed":   {func(*hostileProvider) {}, http.StatusOK},
+		"refused":     {func(p *hostileProvider) { p.claims = func(c map[string]any) { c["sub"] = "root" } }, http.StatusUnauthorized},
+		"unavailable": {func(p *hostileProvider) { p.down = true }, http.StatusServiceUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newHostileProvider(t)
+			meeting := &meetingStore{met: make(chan struct{}), lost: make(chan struct{}, parallel)}
+			close(meeting.met)
+			shared := func(c *server.Config) {
+				if meeting.Store == nil {
+					meeting.Store = c.Store
+				}
+				c.Store = meeting
+			}
+			first := newSignInFixture(t, p.config(), nil, shared)
+			second := newSignInFixture(t, p.config(), first, shared)
+			first.rbac.verbs["readers"] = reading
+			b := newBrowser(t, "")
+			b.finish(first)
+			b.expect(first, http.StatusOK)
+			b.expect(second, http.StatusOK)
+			first.must(second.provider.Available(t.Context())) // Both replicas know the configuration of the provider.
+
+			first.clock.step(2 * time.Hour)
+			p.set(test.change)
+			p.entered, p.leave = make(chan struct{}), make(chan struct{})
+			meeting.mu.Lock()
+			meeting.comes, meeting.met = parallel, make(chan struct{})
+			meeting.mu.Unlock()
+			answers := make(chan int, parallel+1)
+			header := "Cookie: " + sessionCookie + "=" + b.cookies[sessionCookie]
+			for n := range parallel {
+				f := []*signInFixture{first, second}[n%2]
+				go func() { answers <- f.do(http.MethodGet, overviewPath, "", header).status }()
+			}
+			select {
+			case <-p.entered:
+			case <-time.After(patience):
+				t.Fatalf("nobody asked the provider: %s", first.log)
+			}
+			for range parallel - 1 {
+				<-meeting.lost
+			}
+			// This one comes while the provider is asked.
+			go func() { answers <- second.do(http.MethodGet, overviewPath, "", header).status }()
+			p.leave <- struct{}{}
+			for range parallel + 1 {
+				if status := <-answers; status != test.want {
+					t.Errorf("%d, want %d", status, test.want)
+				}
+			}
+		})
+	}
+}
