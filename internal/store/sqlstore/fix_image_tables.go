@@ -296,7 +296,11 @@ func (t *txn) dividedFixes(images []int64, current int64, all map[int64]*imageFi
 		ImagePk int64
 		Fix     packageFix `gorm:"embedded"`
 	}
-	query := t.Table("package_fixes AS pf").Joins("CROSS JOIN image_packages ip").Joins("CROSS JOIN findings f").Joins("CROSS JOIN vulnerabilities v").
+	from, join := "package_fixes AS pf", "CROSS JOIN image_packages ip"
+	if images != nil { // Divided packages can be in many other images.
+		from, join = "image_packages AS ip", "CROSS JOIN package_fixes pf"
+	}
+	query := t.Table(from).Joins(join).Joins("CROSS JOIN findings f").Joins("CROSS JOIN vulnerabilities v").
 		Where("pf.divided = 1 AND ip.package_pk = pf.package_pk AND ip.excluded = 0 AND f.package_pk = pf.package_pk AND v.id = f.vulnerability_pk").
 		Where(open, current, current)
 	err := of(query, "ip.image_pk", images).Group("ip.image_pk, pf.package_pk, pf.fingerprint, pf.distro").

@@ -65,7 +65,7 @@ func openIn(tx *gorm.DB, reaches, images []int64, current int64) (map[int64]coun
 				ImagePk int64
 				Counts  countsRow `gorm:"embedded"`
 			}
-			err := suppressedFor(tx.Table("finding_suppressions AS hs").Joins("CROSS JOIN image_packages ip"), current).
+			err := suppressedFor(tx.Table("finding_suppressions AS hs"), current).
 				Where("hs.reach IN ? AND ip.image_pk IN ?", some, part).
 				Select("ip.image_pk, " + severitySums()).Group("ip.image_pk").Scan(&rows).Error
 			if err != nil {
@@ -82,10 +82,10 @@ func openIn(tx *gorm.DB, reaches, images []int64, current int64) (map[int64]coun
 	return counts, nil
 }
 
-// suppressedFor joins rows hs of finding_suppressions and ip of image_packages with the findings f and the vulnerabilities v, as far as they are open in
-// the matched image.
+// suppressedFor joins rows hs of finding_suppressions with the findings f, the images' packages ip that have them and the vulnerabilities v, as far as they are
+// open in the matched image. The finding comes before the packages: an image has hundreds, and one of them has the finding.
 func suppressedFor(rows *gorm.DB, current int64) *gorm.DB {
-	return rows.Joins("CROSS JOIN findings f").Joins("CROSS JOIN vulnerabilities v").Joins("CROSS JOIN images k").
-		Where("f.id = hs.finding_id AND v.id = f.vulnerability_pk AND ip.package_pk = f.package_pk AND ip.excluded = 0 AND k.id = ip.image_pk AND k.matched_at > 0").
+	return rows.Joins("CROSS JOIN findings f").Joins("CROSS JOIN image_packages ip").Joins("CROSS JOIN vulnerabilities v").Joins("CROSS JOIN images k").
+		Where("f.id = hs.finding_id AND ip.package_pk = f.package_pk AND ip.excluded = 0 AND v.id = f.vulnerability_pk AND k.id = ip.image_pk AND k.matched_at > 0").
 		Where(open, current, current)
 }

@@ -140,7 +140,7 @@ func (r *runningGroups) countsElsewhere(tx *gorm.DB, current int64) (map[groupIm
 	}
 	var rows []runningCountsRow
 	err := suppressedFor(tx.Table("(SELECT DISTINCT y.reach, y.image_pk FROM reached_namespaces y) AS y").Joins("CROSS JOIN finding_suppressions hs").
-		Joins("CROSS JOIN image_packages ip").Where("hs.reach = y.reach AND ip.image_pk = y.image_pk"), current).
+		Where("hs.reach = y.reach AND ip.image_pk = y.image_pk"), current).
 		Select("y.reach, y.image_pk, " + severitySums() + ", " + criticalFixableSum).Group("y.reach, y.image_pk").Scan(&rows).Error
 	if err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func (r *runningGroups) countsElsewhere(tx *gorm.DB, current int64) (map[groupIm
 		groupImage
 	}
 	workloads := map[reached]int{}
-	err = eachRow(tx.Table("("+closedByWorkload+") AS y").Select("y.reach, y.image_pk, y.namespace, y.kind, y.name"), func(scan func(...any) error) error {
+	err = eachRow(closedByWorkload(tx, place{in: store.AllNamespaces()}), func(scan func(...any) error) error {
 		var of imageReach
 		var w store.Workload
 		err := scan(&of.Reach, &of.ImagePk, &w.Namespace, &w.Kind, &w.Name)

@@ -85,9 +85,11 @@ func (s seen) closed() string {
 // closedByNamespace selects the reaches with places and the images of which they have all places in a namespace.
 const closedByNamespace = "SELECT y.reach, y.image_pk, y.namespace FROM reached_namespaces y WHERE y.partly = 0"
 
-// closedByWorkload selects the reaches with places, and the images that a workload runs which is one of the places.
-const closedByWorkload = `SELECT DISTINCT y.reach, y.image_pk, u.namespace, u.kind, u.name FROM reached_namespaces y
-	JOIN image_uses u ON u.image_pk = y.image_pk AND u.namespace = y.namespace WHERE ` + hasWorkload
+// closedByWorkload selects the reaches with places, and the images that a workload runs which is chosen and one of the places.
+func closedByWorkload(tx *gorm.DB, chosen place) *gorm.DB {
+	running := uses(tx.Table("reached_namespaces AS y").Joins("JOIN image_uses u ON u.image_pk = y.image_pk AND u.namespace = y.namespace"), chosen)
+	return running.Where(hasWorkload).Distinct("y.reach, y.image_pk, u.namespace, u.kind, u.name")
+}
 
 // hasWorkload is the condition that the workload of use u is one of the places in row y of reached_namespaces.
 const hasWorkload = `(y.partly = 0 OR EXISTS (SELECT 1 FROM reached_workloads yw WHERE yw.reach = y.reach AND yw.image_pk = y.image_pk
@@ -95,8 +97,7 @@ const hasWorkload = `(y.partly = 0 OR EXISTS (SELECT 1 FROM reached_workloads yw
 
 // hidden counts the findings of matched images that count elsewhere only, by columns of closed: a table y of reaches and images.
 func hidden(closed *gorm.DB, columns string, current int64) *gorm.DB {
-	rows := closed.Joins("CROSS JOIN finding_suppressions hs").Joins("CROSS JOIN image_packages ip").
-		Where("hs.reach = y.reach AND ip.image_pk = y.image_pk")
+	rows := closed.Joins("CROSS JOIN finding_suppressions hs").Where("hs.reach = y.reach AND ip.image_pk = y.image_pk")
 	return suppressedFor(rows, current).Select(columns + ", " + severitySums()).Group(columns)
 }
 
