@@ -98,6 +98,8 @@ type Decision struct {
 	ExpiresAt time.Time
 	// Unfixed leaves out findings for which a fixed version is known. DryRun matches and counts like others, and suppresses nothing.
 	Unfixed, DryRun bool
+	// Full says that a decision with a Rule counts as those of exceptions do, so that it stays in the history as long as theirs.
+	Full bool
 }
 
 // DecisionPlaces says where a Decision applies: an image in one of its places is covered, and the same image elsewhere is not. The places of a Policy

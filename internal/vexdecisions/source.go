@@ -136,7 +136,7 @@ func decisionOf(s *source, rule *vex.Rule, names []string) store.Decision {
 	if d := rule.Decision; d != nil {
 		return store.Decision{
 			Object: s.key(rule.Key), Vulnerabilities: names, Status: d.Status, Justification: d.Justification, Comment: d.Comment, Author: rule.Document.Author,
-			Images: rule.Images, Rule: rule.Text, ExpiresAt: d.ExpiresAt,
+			Images: rule.Images, Rule: rule.Text, ExpiresAt: d.ExpiresAt, Full: true,
 		}
 	}
 	var texts []string

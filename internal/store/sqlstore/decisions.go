@@ -70,6 +70,8 @@ type decisionSpec struct {
 	Packages        []string `json:"packages,omitempty"`
 	Images          []string `json:"images,omitempty"`
 	Places          string   `json:"places,omitempty"`
+	// Full is that of store.Decision. Prune looks for the end of the text, so it stays the last field.
+	Full bool `json:"full,omitempty"`
 }
 
 // newDecision is a decision that is to be applied.
@@ -136,7 +138,7 @@ func decisionOf(d *store.Decision) (*newDecision, error) {
 	if n.reach, err = readReach(d); err != nil {
 		return nil, err
 	}
-	spec := decisionSpec{d.Object.Statement, slices.Sorted(slices.Values(d.Vulnerabilities)), slices.Sorted(slices.Values(d.Packages)), slices.Sorted(slices.Values(d.Images)), ""}
+	spec := decisionSpec{d.Object.Statement, slices.Sorted(slices.Values(d.Vulnerabilities)), slices.Sorted(slices.Values(d.Packages)), slices.Sorted(slices.Values(d.Images)), "", d.Full}
 	if d.Places != nil {
 		spec.Places = d.Places.Selector
 	}
