@@ -98,6 +98,8 @@ type Decision struct {
 	ExpiresAt time.Time
 	// Unfixed leaves out findings for which a fixed version is known. DryRun matches and counts like others, and suppresses nothing.
 	Unfixed, DryRun bool
+	// StatedAuthor is who a VEX document says its author is, which nobody has verified; Author is not taken from a document.
+	StatedAuthor string
 	// Full says that a decision with a Rule counts as those of exceptions do, so that it stays in the history as long as theirs.
 	Full bool
 }

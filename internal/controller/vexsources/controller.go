@@ -161,7 +161,7 @@ func (r *Reconciler) restrict(ctx context.Context, source *scannerv1alpha1.VEXSo
 		return err
 	}
 	if !isOf(stored, subject, source) {
-		_, err := r.store.DeleteVEX(ctx, store.VEXKindSource, source.Name)
+		_, err := r.store.DeleteVEX(ctx, store.VEXKindSource, source.Name, "")
 		return err
 	}
 	if full(source) || !stored.ExportedDecisions {
@@ -179,7 +179,7 @@ func (r *Reconciler) forget(ctx context.Context, name types.NamespacedName) erro
 	r.mu.Lock()
 	delete(r.attempts, name)
 	r.mu.Unlock()
-	if _, err := r.store.DeleteVEX(ctx, store.VEXKindSource, name.Name); err != nil {
+	if _, err := r.store.DeleteVEX(ctx, store.VEXKindSource, name.Name, ""); err != nil {
 		return err
 	}
 	if _, err := r.applier.Apply(ctx); err != nil {

@@ -75,3 +75,27 @@ func (s *Store) ForgetDeletion(ctx context.Context, request string) error {
 		return tx.Execute("DELETE FROM decision_deletions WHERE request = ?", request)
 	})
 }
+
+// decisionsOfVEX selects the decisions d of a source of VEX documents that apply.
+const decisionsOfVEX = "SELECT d.id FROM decisions d WHERE d.source = '" + store.DecisionSourceVEX + "' AND d.kind = ? AND d.name = ? AND d.until_time = ?"
+
+// recordVEXDeletion keeps who has deleted a source of VEX documents, "" for nobody who is known, until its decisions end.
+func (t *txn) recordVEXDeletion(kind, name, author string) error {
+	if author == "" {
+		return nil
+	}
+	var ids []int64
+	if err := t.Raw(decisionsOfVEX+" ORDER BY d.id", kind, name, int64(stillOpen)).Scan(&ids).Error; err != nil {
+		return err
+	}
+	var values []any
+	for _, id := range ids {
+		values = append(values, rand.Text(), id, sqldb.Truncate(author, maxIdentifier), t.now)
+	}
+	return t.Insert("decision_deletions", []string{"request", "decision_pk", "author", "requested_at"}, values, "")
+}
+
+// forgetVEXDeletion takes back recordVEXDeletion.
+func (t *txn) forgetVEXDeletion(kind, name string) error {
+	return t.Execute("DELETE FROM decision_deletions WHERE decision_pk IN ("+decisionsOfVEX+")", kind, name, int64(stillOpen))
+}

@@ -70,8 +70,9 @@ type decisionSpec struct {
 	Packages        []string `json:"packages,omitempty"`
 	Images          []string `json:"images,omitempty"`
 	Places          string   `json:"places,omitempty"`
-	// Full is that of store.Decision. Prune looks for the end of the text, so it stays the last field.
-	Full bool `json:"full,omitempty"`
+	// Full and StatedAuthor are those of store.Decision. No comma follows the author: see filterDecisions.
+	Full         bool   `json:"full,omitempty"`
+	StatedAuthor string `json:"statedAuthor,omitempty"`
 }
 
 // newDecision is a decision that is to be applied.
@@ -138,7 +139,8 @@ func decisionOf(d *store.Decision) (*newDecision, error) {
 	if n.reach, err = readReach(d); err != nil {
 		return nil, err
 	}
-	spec := decisionSpec{d.Object.Statement, slices.Sorted(slices.Values(d.Vulnerabilities)), slices.Sorted(slices.Values(d.Packages)), slices.Sorted(slices.Values(d.Images)), "", d.Full}
+	spec := decisionSpec{d.Object.Statement, slices.Sorted(slices.Values(d.Vulnerabilities)), slices.Sorted(slices.Values(d.Packages)), slices.Sorted(slices.Values(d.Images)), "", d.Full,
+		sqldb.Truncate(d.StatedAuthor, maxIdentifier)}
 	if d.Places != nil {
 		spec.Places = d.Places.Selector
 	}
