@@ -79,6 +79,9 @@ type DecisionObject struct {
 // not empty has to, and Vulnerabilities or Packages is not empty.
 type Decision struct {
 	Object DecisionObject
+	// UID is that of the object, "" if it is not known. It does not belong to what the decision says: an object that was deleted and created again without a
+	// difference has the same decision.
+	UID string
 	// Vulnerabilities are IDs or aliases, maybe written in another case, at most MaxDecisionVulnerabilities.
 	Vulnerabilities []string
 	// Packages are patterns as of decision.ParsePattern, at most MaxDecisionPackages.

@@ -187,12 +187,14 @@ type decisionPlan struct {
 	// ending are the rows that end, and kept counts those that stay.
 	ending []*decisionRow
 	kept   int
+	// forgotten are requests to delete objects that were deleted and created again since.
+	forgotten []string
 	// refused are the digests of the new decisions that there is no room for.
 	refused map[store.DecisionObject]string
 }
 
 func (p *decisionPlan) empty() bool {
-	return len(p.begin)+len(p.moved)+len(p.ending) == 0
+	return len(p.begin)+len(p.moved)+len(p.ending)+len(p.forgotten) == 0
 }
 
 // SyncDecisions implements store.Decisions.
@@ -323,7 +325,7 @@ func planDecisions(tx *gorm.DB, source string, decisions []store.Decision, now i
 			plan.ending = append(plan.ending, row)
 		}
 	}
-	return plan, nil
+	return plan, plan.findForgotten(tx, source, decisions)
 }
 
 // place notes the places of a decision, or says why it cannot apply there.
