@@ -89,7 +89,7 @@ func (s *Server) exportDecisions(ctx context.Context, query store.DecisionQuery)
 		columns: []string{
 			"source", "kind", "namespace", "name", "state", "status", "suppresses", "vulnerabilities", "packages", "images", "places", "expire_when_fixed", "justification", "comment",
 			"author", "since", "until", "ended_by", "expires_at", "matched_findings", "suppressed_findings", "previous_status", "previous_justification",
-			"previous_comment", "previous_expires_at", "previous_places", "deleted_by",
+			"previous_comment", "previous_expires_at", "previous_places", "deleted_by", "stated_author",
 		},
 		page: func(ctx context.Context, page store.Page) ([]store.DecisionRecord, string, int, error) {
 			query.Page = page
@@ -109,7 +109,7 @@ func (s *Server) exportDecisions(ctx context.Context, query store.DecisionQuery)
 				d.Source, d.Object.Kind, d.Object.Namespace, d.Object.Name, string(d.State()), string(d.Status), yes(d.Suppresses),
 				strings.Join(d.Vulnerabilities, " "), strings.Join(d.Packages, " "), strings.Join(d.Images, " "), d.Places, yes(d.Unfixed), d.Justification, d.Comment, d.Author, timeCell(d.Since),
 				timeCell(d.Until), string(d.EndedBy), timeCell(d.ExpiresAt), matched, suppressed, string(before.Status), before.Justification, before.Comment,
-				timeCell(before.ExpiresAt), before.Places, d.DeletedBy,
+				timeCell(before.ExpiresAt), before.Places, d.DeletedBy, d.StatedAuthor,
 			}
 		},
 	})
@@ -121,7 +121,7 @@ func toDecisionRecord(d *store.DecisionRecord) api.DecisionRecord {
 		Id: content.Id, Source: d.Source, Object: api.DecisionObject{Kind: d.Object.Kind, Namespace: optional(d.Object.Namespace), Name: d.Object.Name},
 		State: api.DecisionRecordState(d.State()), Status: content.Status, Suppresses: content.Suppresses, Match: content.Match,
 		ExpireWhenFixed: content.ExpireWhenFixed, Justification: content.Justification, Comment: content.Comment, Author: content.Author,
-		ExpiresAt: content.ExpiresAt, Since: content.Since, Until: content.Until, EndedBy: content.EndedBy, DeletedBy: content.DeletedBy,
+		ExpiresAt: content.ExpiresAt, Since: content.Since, Until: content.Until, EndedBy: content.EndedBy, DeletedBy: content.DeletedBy, StatedAuthor: content.StatedAuthor,
 	}
 	if d.State() == store.DecisionStanding {
 		out.MatchedFindings, out.SuppressedFindings = &d.Matched, &d.Suppressed
@@ -141,6 +141,6 @@ func toDecisionContent(d *store.DecisionContent) api.DecisionContent {
 		},
 		ExpireWhenFixed: optional(d.Unfixed), Justification: optional(d.Justification), Comment: optional(d.Comment), Author: optional(d.Author),
 		ExpiresAt: optionalTime(d.ExpiresAt), Since: d.Since.UTC(), Until: optionalTime(d.Until), EndedBy: optional(api.DecisionEnd(d.EndedBy)),
-		DeletedBy: optional(d.DeletedBy),
+		DeletedBy: optional(d.DeletedBy), StatedAuthor: optional(d.StatedAuthor),
 	}
 }

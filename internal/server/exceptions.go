@@ -116,7 +116,7 @@ func (s *Server) deleteException(ctx context.Context, ref exceptions.Ref, change
 		defer cancel()
 		return s.store.ForgetDeletion(ctx, request)
 	}
-	err := s.config.Exceptions.Delete(ctx, ref, change, func(ctx context.Context) (err error) {
+	err := s.config.Exceptions.Delete(ctx, ref, change, func(ctx context.Context, uid string) (err error) {
 		if author == "" {
 			return nil
 		}
@@ -124,7 +124,7 @@ func (s *Server) deleteException(ctx context.Context, ref exceptions.Ref, change
 		if err := forget(); err != nil {
 			return err
 		}
-		request, err = s.store.RecordDeletion(ctx, store.DecisionSourceKubernetes, object, author)
+		request, err = s.store.RecordDeletion(ctx, store.DecisionSourceKubernetes, object, uid, author)
 		return err
 	})
 	if refused, isRefused := errors.AsType[*problem.Error](err); isRefused && refused.Status < http.StatusInternalServerError {

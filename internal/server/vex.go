@@ -42,7 +42,7 @@ type VEXDocuments interface {
 	// Content returns the document of an upload, store.ErrNotFound if there is none.
 	Content(ctx context.Context, name string) ([]byte, error)
 	// Delete deletes an upload, and tells whether there was one.
-	Delete(ctx context.Context, name string) (bool, error)
+	Delete(ctx context.Context, name, author string) (bool, error)
 }
 
 // ListVEX answers the sources of VEX documents, with what became of their statements.
@@ -145,7 +145,7 @@ func (o operations) DeleteVEX(ctx context.Context, request api.DeleteVEXRequestO
 	if err := o.s.admitVEX(ctx, auth.Access{Verb: auth.VerbDelete, Resource: vexSources, Name: request.Name}); err != nil {
 		return nil, err
 	}
-	deleted, err := o.s.config.VEX.Delete(ctx, request.Name)
+	deleted, err := o.s.config.VEX.Delete(ctx, request.Name, callerName(ctx))
 	if err != nil {
 		return nil, err
 	}

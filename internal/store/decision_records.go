@@ -76,7 +76,9 @@ type DecisionContent struct {
 	Places                         string
 	Unfixed                        bool
 	Justification, Comment, Author string
-	ExpiresAt                      time.Time
+	// StatedAuthor is that of Decision, "" where Author is not visible.
+	StatedAuthor string
+	ExpiresAt    time.Time
 	// Since is when it began to apply, Until when it ended, zero while it applies; EndedBy says how.
 	Since, Until time.Time
 	EndedBy      DecisionEnd

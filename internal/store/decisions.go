@@ -86,6 +86,9 @@ type DecisionObject struct {
 // not empty has to, and Vulnerabilities or Packages is not empty.
 type Decision struct {
 	Object DecisionObject
+	// UID is that of the object, "" if it is not known. It does not belong to what the decision says: an object that was deleted and created again without a
+	// difference has the same decision.
+	UID string
 	// Vulnerabilities are IDs or aliases, maybe written in another case, at most MaxDecisionVulnerabilities.
 	Vulnerabilities []string
 	// Packages are patterns as of decision.ParsePattern, at most MaxDecisionPackages.
@@ -105,6 +108,10 @@ type Decision struct {
 	ExpiresAt time.Time
 	// Unfixed leaves out findings for which a fixed version is known. DryRun matches and counts like others, and suppresses nothing.
 	Unfixed, DryRun bool
+	// StatedAuthor is who a VEX document says its author is, which nobody has verified; Author is not taken from a document.
+	StatedAuthor string
+	// Full says that a decision with a Rule counts as those of exceptions do, so that it stays in the history as long as theirs.
+	Full bool
 }
 
 // DecisionPlaces says where a Decision applies: an image in one of its places is covered, and the same image elsewhere is not. The places of a Policy

@@ -259,8 +259,9 @@ type Reader interface {
 
 	// RecordDeletion keeps that a user is about to delete the object of a decision that applies, and returns an ID for ForgetDeletion. It counts as the user's
 	// deletion if the decision ends because the object is gone within an hour; the last user counts. If the object was changed shortly before, it counts for
-	// the decision that replaces the one that applies then. Without such a decision, nothing is kept.
-	RecordDeletion(ctx context.Context, source string, object DecisionObject, author string) (request string, err error)
+	// the decision that replaces the one that applies then. Without such a decision, nothing is kept. When SyncDecisions has an object with another UID under
+	// this name, the request is forgotten: who deletes that object is another question.
+	RecordDeletion(ctx context.Context, source string, object DecisionObject, uid, author string) (request string, err error)
 	// ForgetDeletion takes back RecordDeletion, for a request that did not delete the object.
 	ForgetDeletion(ctx context.Context, request string) error
 	// RequestScan asks for another scan of an image on all platforms: the next attempt at it is due now, and an SBOM that it has is replaced by that of the

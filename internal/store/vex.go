@@ -78,8 +78,9 @@ type VEXDocuments interface {
 	// SaveVEX makes these the documents of a source. If it has the same already, and the same ExportedDecisions, only the version is replaced, and the
 	// revision stays.
 	SaveVEX(ctx context.Context, source VEXSource, documents []VEXContent) error
-	// DeleteVEX deletes a source with its documents, and tells whether there was one.
-	DeleteVEX(ctx context.Context, kind, name string) (bool, error)
+	// DeleteVEX deletes a source with its documents, and tells whether there was one. Its decisions are then deleted by the author, a user, or "" for nobody
+	// who is known, unless documents are saved under its name before SyncVEX.
+	DeleteVEX(ctx context.Context, kind, name, author string) (bool, error)
 	// VEX lists the sources, the oldest first, with a revision that is another one when anything has changed.
 	VEX(ctx context.Context) (sources []VEXSource, revision string, err error)
 	// VEXContent returns the documents of a source, ErrNotFound if there is none.

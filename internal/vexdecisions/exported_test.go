@@ -95,7 +95,7 @@ func TestExportedDecisionsInTheStore(t *testing.T) {
 		t.Error(diff)
 	}
 	expect("without the option again", upload(false), false, []string{"GHSA-2 lodash"}, overridden)
-	if deleted, err := applier.Delete(t.Context(), "cluster"); err != nil || !deleted {
+	if deleted, err := applier.Delete(t.Context(), "cluster", "jim"); err != nil || !deleted {
 		t.Error(deleted, err)
 	}
 	if got := storedImage(t, s, key); len(got) > 0 {

@@ -153,7 +153,7 @@ func TestVerdictsAboutImages(t *testing.T) {
 			}
 			name := fmt.Sprint("s", r.IntN(3))
 			if step > 0 && r.IntN(5) == 0 {
-				_, err := s.DeleteVEX(t.Context(), store.VEXKindSource, name)
+				_, err := s.DeleteVEX(t.Context(), store.VEXKindSource, name, "")
 				must(t, err)
 				delete(sources, name)
 			} else {

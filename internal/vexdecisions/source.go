@@ -131,13 +131,15 @@ var statuses = map[vex.Status]model.DecisionStatus{
 	vex.StatusUnderInvestigation: model.DecisionUnderInvestigation,
 }
 
+// decisionOf is the decision of a rule. Only uploads have an author: anybody can write any author into a document.
 func decisionOf(s *source, rule *vex.Rule, names []string) store.Decision {
 	statement := rule.Statement
+	decision := store.Decision{
+		Object: s.key(rule.Key), Vulnerabilities: names, Author: s.Author, StatedAuthor: rule.Document.Author, Images: rule.Images, Rule: rule.Text,
+	}
 	if d := rule.Decision; d != nil {
-		return store.Decision{
-			Object: s.key(rule.Key), Vulnerabilities: names, Status: d.Status, Justification: d.Justification, Comment: d.Comment, Author: rule.Document.Author,
-			Images: rule.Images, Rule: rule.Text, ExpiresAt: d.ExpiresAt,
-		}
+		decision.Status, decision.Justification, decision.Comment, decision.ExpiresAt, decision.Full = d.Status, d.Justification, d.Comment, d.ExpiresAt, true
+		return decision
 	}
 	var texts []string
 	for _, text := range []string{statement.ImpactStatement, statement.ActionStatement, statement.Comment} {
@@ -145,8 +147,6 @@ func decisionOf(s *source, rule *vex.Rule, names []string) store.Decision {
 			texts = append(texts, text)
 		}
 	}
-	return store.Decision{
-		Object: s.key(rule.Key), Vulnerabilities: names, Status: statuses[statement.Status], Justification: string(statement.Justification),
-		Comment: strings.Join(texts, "; "), Author: rule.Document.Author, Images: rule.Images, Rule: rule.Text,
-	}
+	decision.Status, decision.Justification, decision.Comment = statuses[statement.Status], string(statement.Justification), strings.Join(texts, "; ")
+	return decision
 }

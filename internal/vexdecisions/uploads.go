@@ -54,9 +54,9 @@ func (a *Applier) Content(ctx context.Context, name string) ([]byte, error) {
 	return contents[0].Content, nil
 }
 
-// Delete deletes an upload, ends its statements, and tells whether there was one.
-func (a *Applier) Delete(ctx context.Context, name string) (bool, error) {
-	deleted, err := a.store.DeleteVEX(ctx, store.VEXKindUpload, name)
+// Delete deletes an upload for a user, ends its statements, and tells whether there was one.
+func (a *Applier) Delete(ctx context.Context, name, author string) (bool, error) {
+	deleted, err := a.store.DeleteVEX(ctx, store.VEXKindUpload, name, author)
 	if err != nil || !deleted {
 		return deleted, err
 	}

@@ -108,7 +108,7 @@ func TestUploads(t *testing.T) {
 	must(t, applier.Sync(t.Context()))
 	expect("what another replica has stored", "GHSA-2 lodash")
 	for _, deleted := range []bool{true, false} {
-		if found, err := applier.Delete(t.Context(), "late"); err != nil || found != deleted {
+		if found, err := applier.Delete(t.Context(), "late", "jim"); err != nil || found != deleted {
 			t.Errorf("deleted %v, %v", found, err)
 		}
 	}
@@ -162,7 +162,7 @@ func TestSourceBeyondBounds(t *testing.T) {
 			if diff := cmp.Diff([]string{"CVE-2026-3 lodash"}, suppressedIn(stored(t, s, key))); diff != "" || problems[store.DecisionTooMany] != 1 {
 				t.Errorf("%v, problems %v", diff, problems)
 			}
-			_, err = s.DeleteVEX(t.Context(), store.VEXKindSource, "feed-0")
+			_, err = s.DeleteVEX(t.Context(), store.VEXKindSource, "feed-0", "")
 			must(t, err)
 			if all, err = applier.Apply(t.Context()); err != nil || all[len(all)-1].Problem != nil || problems[store.DecisionTooMany] != 0 {
 				t.Errorf("with room: %+v, %v, problems %v", all[len(all)-1].Problem, err, problems)
@@ -273,7 +273,7 @@ func TestNoRoom(t *testing.T) {
 
 	// There is no room for the document either.
 	full.room = 3
-	if deleted, err := applier.Delete(t.Context(), "wrong"); err != nil || !deleted {
+	if deleted, err := applier.Delete(t.Context(), "wrong", "jim"); err != nil || !deleted {
 		t.Errorf("deleted %v, %v", deleted, err)
 	}
 	expect("without the document")

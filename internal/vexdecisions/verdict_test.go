@@ -304,7 +304,7 @@ func TestVerdictsOfScans(t *testing.T) {
 		for step := range 4 {
 			name := fmt.Sprint("s", r.IntN(3))
 			if step > 0 && r.IntN(4) == 0 {
-				_, err := s.DeleteVEX(t.Context(), store.VEXKindSource, name)
+				_, err := s.DeleteVEX(t.Context(), store.VEXKindSource, name, "")
 				must(t, err)
 				delete(sources, name)
 			} else {

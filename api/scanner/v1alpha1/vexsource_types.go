@@ -24,7 +24,7 @@ const (
 	ReasonDocumentsInvalid = "DocumentsInvalid"
 	// ReasonSignatureInvalid: the key in spec.signature verifies no signature of a document.
 	ReasonSignatureInvalid = "SignatureInvalid"
-	// ReasonNotFetched: no document has been fetched yet.
+	// ReasonNotFetched: no valid document has been fetched for this spec.
 	ReasonNotFetched = "NotFetched"
 )
 
@@ -158,7 +158,8 @@ type VEXSourceStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions are Fetched, Valid and Applied. If Fetched or Valid is False, the statements that were fetched before still apply.
+	// Conditions are Fetched, Valid and Applied. If Fetched or Valid is False, the statements that were fetched before still apply, unless spec states other
+	// documents, formats or another signature since then.
 	// +optional
 	// +patchMergeKey=type
 	// +patchStrategy=merge

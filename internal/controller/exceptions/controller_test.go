@@ -187,7 +187,7 @@ func TestExceptionsAreApplied(t *testing.T) {
 	create(full)
 	g.Eventually(decisions.names, patience, tick).Should(gomega.Equal([]string{"a"}))
 	want := store.Decision{
-		Object:          store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: "a"},
+		Object: store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: "a"}, UID: string(full.GetUID()),
 		Vulnerabilities: []string{"CVE-2024-3094"}, Packages: []string{"pkg:deb/debian/xz-utils"}, Images: []string{"docker.io/library/*"}, Status: model.DecisionNotAffected,
 		Justification: "component_not_present", Comment: "not installed", ExpiresAt: end.Time, Unfixed: true, DryRun: true,
 	}

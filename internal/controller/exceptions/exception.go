@@ -88,7 +88,7 @@ func inTurn(exceptions []exception) {
 func (r *Reconciler) decision(e exception) store.Decision {
 	spec := e.spec
 	decision := store.Decision{
-		Object: e.name(), Vulnerabilities: spec.Match.Vulnerabilities, Packages: spec.Match.Packages, Images: spec.Match.Images,
+		Object: e.name(), UID: string(e.GetUID()), Vulnerabilities: spec.Match.Vulnerabilities, Packages: spec.Match.Packages, Images: spec.Match.Images,
 		Status: model.DecisionStatus(spec.Status), Justification: string(spec.Justification), Comment: spec.Comment,
 		Unfixed: spec.ExpireWhenFixed, DryRun: spec.Mode == scannerv1alpha1.ModeDryRun,
 		Author: r.authorOf(e),

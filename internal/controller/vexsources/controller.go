@@ -111,21 +111,26 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("get the VEXSource: %w", err)
 	}
+	subject, err := subjectOf(&before)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
 	stored, err := r.stored(ctx, before.Name)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	after := before.DeepCopy()
-	if r.due(&before, stored != nil) <= 0 {
+	known := stored != nil && isOf(stored, subject, &before)
+	if r.due(&before, known) <= 0 {
 		version := ""
-		if stored != nil && fetched(&before) && valid(&before) && stored.ExportedDecisions == full(&before) {
-			version = stored.Version
+		if known && fetched(&before) && valid(&before) && stored.ExportedDecisions == full(&before) {
+			_, version = splitVersion(stored.Version)
 		}
-		if err := r.fetch(ctx, after, version); err != nil {
+		if err := r.fetch(ctx, after, subject, version); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
-	if err := r.restrict(ctx, &before); err != nil {
+	if err := r.restrict(ctx, &before, subject); err != nil {
 		return ctrl.Result{}, err
 	}
 	all, err := r.applier.Apply(ctx)
@@ -148,15 +153,19 @@ func full(source *scannerv1alpha1.VEXSource) bool {
 	return source.Spec.ExportedDecisions == scannerv1alpha1.ExportedDecisionsFull
 }
 
-// restrict ends that the decisions of a source apply in full if its spec no longer says so, also if its documents cannot be fetched now. The other way round
-// it takes a fetch: the spec may be about other documents than those that the store has.
-func (r *Reconciler) restrict(ctx context.Context, source *scannerv1alpha1.VEXSource) error {
-	if full(source) {
-		return nil
-	}
+// restrict ends what the spec of a source no longer permits, also if its documents cannot be fetched now: documents of another subject, and that decisions apply
+// in full. The other way round that takes a fetch: the spec may be about other documents than those that the store has.
+func (r *Reconciler) restrict(ctx context.Context, source *scannerv1alpha1.VEXSource, subject string) error {
 	stored, err := r.stored(ctx, source.Name)
-	if err != nil || stored == nil || !stored.ExportedDecisions {
+	if err != nil || stored == nil {
 		return err
+	}
+	if !isOf(stored, subject, source) {
+		_, err := r.store.DeleteVEX(ctx, store.VEXKindSource, source.Name, "")
+		return err
+	}
+	if full(source) || !stored.ExportedDecisions {
+		return nil
 	}
 	documents, err := r.store.VEXContent(ctx, store.VEXKindSource, source.Name)
 	if err != nil {
@@ -170,7 +179,7 @@ func (r *Reconciler) forget(ctx context.Context, name types.NamespacedName) erro
 	r.mu.Lock()
 	delete(r.attempts, name)
 	r.mu.Unlock()
-	if _, err := r.store.DeleteVEX(ctx, store.VEXKindSource, name.Name); err != nil {
+	if _, err := r.store.DeleteVEX(ctx, store.VEXKindSource, name.Name, ""); err != nil {
 		return err
 	}
 	if _, err := r.applier.Apply(ctx); err != nil {
@@ -179,7 +188,7 @@ func (r *Reconciler) forget(ctx context.Context, name types.NamespacedName) erro
 	return nil
 }
 
-// due returns when a source is to be fetched, 0 or less for now. stored says that the store has documents of it.
+// due returns when a source is to be fetched, 0 or less for now. stored says that the store has its documents.
 func (r *Reconciler) due(source *scannerv1alpha1.VEXSource, stored bool) time.Duration {
 	interval := defaultInterval
 	if source.Spec.Interval != nil {
@@ -203,8 +212,8 @@ func (r *Reconciler) due(source *scannerv1alpha1.VEXSource, stored bool) time.Du
 }
 
 // fetch fetches the documents of a source, keeps them if they can be read, and sets the conditions Fetched and Valid. version is that of the documents
-// that the store has, if they were fetched as the spec says now. An error is one of the store.
-func (r *Reconciler) fetch(ctx context.Context, source *scannerv1alpha1.VEXSource, version string) error {
+// that the store has, if they were fetched as the spec says now, and subject that of the spec. An error is one of the store.
+func (r *Reconciler) fetch(ctx context.Context, source *scannerv1alpha1.VEXSource, subject, version string) error {
 	documents, next, err := r.documents(ctx, source, version)
 	now := r.clock.Now()
 	if ctx.Err() != nil {
@@ -231,7 +240,7 @@ func (r *Reconciler) fetch(ctx context.Context, source *scannerv1alpha1.VEXSourc
 		return nil
 	}
 	err = r.store.SaveVEX(ctx, store.VEXSource{
-		Kind: store.VEXKindSource, Name: source.Name, Version: next, ExportedDecisions: full(source),
+		Kind: store.VEXKindSource, Name: source.Name, Version: storedVersion(subject, next), ExportedDecisions: full(source),
 	}, documents)
 	if errors.Is(err, store.ErrVEXTooMany) {
 		setFetched(source, now)

@@ -62,7 +62,8 @@ func setApplied(s *scannerv1alpha1.VEXSource, all []vexdecisions.Applied) {
 	if n < 0 {
 		status.Digest, status.Documents, status.Statements, status.UnmatchedStatements = "", 0, 0, nil
 		status.Matched, status.Unmatched, status.SuppressedFindings = nil, nil, nil
-		setCondition(s, scannerv1alpha1.ConditionApplied, metav1.ConditionFalse, scannerv1alpha1.ReasonNotFetched, "No valid document has been fetched.")
+		setCondition(s, scannerv1alpha1.ConditionApplied, metav1.ConditionFalse, scannerv1alpha1.ReasonNotFetched,
+			"No valid document has been fetched for this spec. Documents of an earlier spec no longer apply.")
 		return
 	}
 	a := &all[n]

@@ -2002,7 +2002,7 @@ type Deadline struct {
 
 // Decision What was decided about a finding, and the object that states it, such as a ClusterVulnerabilityException or a VEXSource.
 type Decision struct {
-	// Author Who decided; absent if it is not known or not visible.
+	// Author Who decided, for an uploaded VEX document the user who uploaded it; absent if it is not known or not visible.
 	Author *string `json:"author,omitempty"`
 
 	// Comment The reason in words.
@@ -2031,7 +2031,7 @@ type Decision struct {
 
 // DecisionContent What was decided, and for how long.
 type DecisionContent struct {
-	// Author Who decided; absent if it is not known or not visible.
+	// Author Who decided, for an uploaded VEX document the user who uploaded it; absent if it is not known or not visible.
 	Author *string `json:"author,omitempty"`
 
 	// Comment The reason in words.
@@ -2059,6 +2059,9 @@ type DecisionContent struct {
 
 	// Since When the decision began to apply.
 	Since time.Time `json:"since"`
+
+	// StatedAuthor The author that the VEX document states, which nobody has verified. Absent for other objects, and if author would not be visible.
+	StatedAuthor *string `json:"statedAuthor,omitempty"`
 
 	// Status NotAffected: the vulnerability cannot be exploited. FalsePositive: the package does not have it. AcceptedRisk: it is real, and is not
 	// fixed for now. Fixed: the package contains the fix, although its version does not show it. UnderInvestigation: not decided yet; findings
@@ -2113,7 +2116,7 @@ type DecisionPage struct {
 
 // DecisionRecord A decision about findings, standing or ended.
 type DecisionRecord struct {
-	// Author Who decided; absent if it is not known or not visible.
+	// Author Who decided, for an uploaded VEX document the user who uploaded it; absent if it is not known or not visible.
 	Author *string `json:"author,omitempty"`
 
 	// Comment The reason in words.
@@ -2156,6 +2159,9 @@ type DecisionRecord struct {
 
 	// State Whether the decision is in effect.
 	State DecisionRecordState `json:"state"`
+
+	// StatedAuthor The author that the VEX document states, which nobody has verified. Absent for other objects, and if author would not be visible.
+	StatedAuthor *string `json:"statedAuthor,omitempty"`
 
 	// Status NotAffected: the vulnerability cannot be exploited. FalsePositive: the package does not have it. AcceptedRisk: it is real, and is not
 	// fixed for now. Fixed: the package contains the fix, although its version does not show it. UnderInvestigation: not decided yet; findings

@@ -178,13 +178,13 @@ func (c *Client) Update(ctx context.Context, ref Ref, spec scannerv1alpha1.Excep
 }
 
 // Delete deletes an exception. Before each attempt, when nothing is known that speaks against it, it calls announce, whose error ends it.
-func (c *Client) Delete(ctx context.Context, ref Ref, change Change, announce func(ctx context.Context) error) error {
+func (c *Client) Delete(ctx context.Context, ref Ref, change Change, announce func(ctx context.Context, uid string) error) error {
 	var unannounced error
 	err := c.change(ctx, ref, change, func(ctx context.Context, found object) error {
-		if unannounced = announce(ctx); unannounced != nil {
+		uid, version := found.GetUID(), found.GetResourceVersion()
+		if unannounced = announce(ctx, string(uid)); unannounced != nil {
 			return unannounced
 		}
-		uid, version := found.GetUID(), found.GetResourceVersion()
 		return c.writer.Delete(ctx, found.Object, client.Preconditions{UID: &uid, ResourceVersion: &version})
 	})
 	if unannounced != nil {

@@ -63,7 +63,7 @@ func (b *busy) Get(ctx context.Context, key client.ObjectKey, object client.Obje
 }
 
 // unannounced is an announcement of a deletion that nobody reads.
-func unannounced(context.Context) error { return nil }
+func unannounced(context.Context, string) error { return nil }
 
 func TestExceptions(t *testing.T) {
 	g := gomega.NewWithT(t)
@@ -128,7 +128,10 @@ func TestExceptions(t *testing.T) {
 	g.Expect(changed.Author).To(gomega.BeEmpty())
 	g.Expect(changed.ManagedBy).To(gomega.Equal([]Tool{{Name: "Flux", Source: "security"}}))
 	refused := errors.New("not announced")
-	g.Expect(c.Delete(ctx, ref, Change{Version: changed.Version, OverrideManager: true}, func(context.Context) error { return refused })).To(gomega.MatchError(refused))
+	g.Expect(c.Delete(ctx, ref, Change{Version: changed.Version, OverrideManager: true}, func(_ context.Context, uid string) error {
+		g.Expect(uid).NotTo(gomega.BeEmpty())
+		return refused
+	})).To(gomega.MatchError(refused))
 	g.Expect(c.Delete(ctx, ref, Change{Version: changed.Version, OverrideManager: true}, unannounced)).To(gomega.Succeed())
 	is(t, c.Delete(ctx, ref, Change{Version: changed.Version}, unannounced), 404, "does not exist")
 }

@@ -79,7 +79,7 @@ func (r *recordRow) content(in store.Namespaces) (store.DecisionContent, error) 
 		Unfixed: r.Unfixed != 0, Justification: r.Justification, Comment: r.Comment, ExpiresAt: fromMicros(r.ExpiresAt), Since: fromMicros(r.Since),
 	}
 	if in.All() || r.Namespace != "" {
-		content.Author, content.Places, content.DeletedBy = r.Author, spec.Places, r.DeletedBy
+		content.Author, content.StatedAuthor, content.Places, content.DeletedBy = r.Author, spec.StatedAuthor, spec.Places, r.DeletedBy
 	}
 	if r.UntilTime != stillOpen {
 		content.Until, content.EndedBy = fromMicros(r.UntilTime), store.DecisionEnd(r.EndedBy)

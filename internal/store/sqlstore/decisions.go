@@ -70,6 +70,9 @@ type decisionSpec struct {
 	Packages        []string `json:"packages,omitempty"`
 	Images          []string `json:"images,omitempty"`
 	Places          string   `json:"places,omitempty"`
+	// Full and StatedAuthor are those of store.Decision. No comma follows the author: see filterDecisions.
+	Full         bool   `json:"full,omitempty"`
+	StatedAuthor string `json:"statedAuthor,omitempty"`
 }
 
 // newDecision is a decision that is to be applied.
@@ -136,7 +139,8 @@ func decisionOf(d *store.Decision) (*newDecision, error) {
 	if n.reach, err = readReach(d); err != nil {
 		return nil, err
 	}
-	spec := decisionSpec{d.Object.Statement, slices.Sorted(slices.Values(d.Vulnerabilities)), slices.Sorted(slices.Values(d.Packages)), slices.Sorted(slices.Values(d.Images)), ""}
+	spec := decisionSpec{d.Object.Statement, slices.Sorted(slices.Values(d.Vulnerabilities)), slices.Sorted(slices.Values(d.Packages)), slices.Sorted(slices.Values(d.Images)), "", d.Full,
+		sqldb.Truncate(d.StatedAuthor, maxIdentifier)}
 	if d.Places != nil {
 		spec.Places = d.Places.Selector
 	}
@@ -183,12 +187,14 @@ type decisionPlan struct {
 	// ending are the rows that end, and kept counts those that stay.
 	ending []*decisionRow
 	kept   int
+	// forgotten are requests to delete objects that were deleted and created again since.
+	forgotten []string
 	// refused are the digests of the new decisions that there is no room for.
 	refused map[store.DecisionObject]string
 }
 
 func (p *decisionPlan) empty() bool {
-	return len(p.begin)+len(p.moved)+len(p.ending) == 0
+	return len(p.begin)+len(p.moved)+len(p.ending)+len(p.forgotten) == 0
 }
 
 // SyncDecisions implements store.Decisions.
@@ -333,7 +339,7 @@ func planDecisions(tx *gorm.DB, source string, decisions []store.Decision, now i
 			plan.ending = append(plan.ending, row)
 		}
 	}
-	return plan, nil
+	return plan, plan.findForgotten(tx, source, decisions)
 }
 
 // place notes the places of a decision, or says why it cannot apply there.

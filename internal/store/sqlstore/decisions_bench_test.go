@@ -328,7 +328,7 @@ func BenchmarkVEX(b *testing.B) {
 			if err != nil || page.Total != bulkDecisions {
 				b.Fatalf("%d decisions, %v", page.Total, err)
 			}
-			apply("end", func() error { _, err := s.DeleteVEX(b.Context(), source.Kind, source.Name); return err })
+			apply("end", func() error { _, err := s.DeleteVEX(b.Context(), source.Kind, source.Name, ""); return err })
 		}
 	})
 }

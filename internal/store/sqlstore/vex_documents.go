@@ -78,6 +78,10 @@ func (t *txn) saveVEXSource(source *store.VEXSource, author, version string) (id
 			}
 		}
 	} else {
+		// What was deleted under this name before its decisions ended goes on.
+		if err := t.forgetVEXDeletion(source.Kind, source.Name); err != nil {
+			return 0, err
+		}
 		err = t.Insert("vex_sources", []string{"kind", "name", "author", "version", "saved_at"}, []any{source.Kind, source.Name, author, version, t.now}, "")
 		if err != nil {
 			return 0, err
@@ -155,7 +159,7 @@ func boundVEX(tx *txn, kind string) error {
 }
 
 // DeleteVEX implements store.VEXDocuments.
-func (s *Store) DeleteVEX(ctx context.Context, kind, name string) (bool, error) {
+func (s *Store) DeleteVEX(ctx context.Context, kind, name, author string) (bool, error) {
 	const what = "delete VEX documents"
 	var found []int64
 	read := func(tx *gorm.DB) error {
@@ -168,7 +172,12 @@ func (s *Store) DeleteVEX(ctx context.Context, kind, name string) (bool, error) 
 		if err := read(tx.DB); err != nil {
 			return err
 		}
-		tx.changed = len(found) > 0
+		if tx.changed = len(found) > 0; !tx.changed {
+			return nil
+		}
+		if err := tx.recordVEXDeletion(kind, name, author); err != nil {
+			return err
+		}
 		return tx.Execute("DELETE FROM vex_sources WHERE kind = ? AND name = ?", kind, name)
 	})
 	return len(found) > 0, err

@@ -423,7 +423,7 @@ func TestVEXExportedDecisions(t *testing.T) {
 			}
 			revisions[revision] = true
 		}
-		if _, err := s.DeleteVEX(t.Context(), store.VEXKindUpload, "a"); err != nil {
+		if _, err := s.DeleteVEX(t.Context(), store.VEXKindUpload, "a", ""); err != nil {
 			t.Fatal(err)
 		}
 		if left := texts(t, s, "SELECT COUNT(*) FROM vex_exported_decisions"); left[0] != "0" {

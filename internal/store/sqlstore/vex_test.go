@@ -204,10 +204,10 @@ func TestVEXDocuments(t *testing.T) {
 		if third != second || sources[0].Version != `"other"` {
 			t.Errorf("what was refused, or saved again, has changed the documents: %+v", sources)
 		}
-		if found, err := s.DeleteVEX(t.Context(), store.VEXKindSource, "b"); err != nil || !found {
+		if found, err := s.DeleteVEX(t.Context(), store.VEXKindSource, "b", ""); err != nil || !found {
 			t.Error(found, err)
 		}
-		if found, err := s.DeleteVEX(t.Context(), store.VEXKindSource, "b"); err != nil || found {
+		if found, err := s.DeleteVEX(t.Context(), store.VEXKindSource, "b", ""); err != nil || found {
 			t.Error("deleted twice", found, err)
 		}
 		if _, err := s.VEXContent(t.Context(), store.VEXKindSource, "b"); !errors.Is(err, store.ErrNotFound) {
@@ -221,7 +221,7 @@ func TestVEXDocuments(t *testing.T) {
 			"save": func(ctx context.Context) error {
 				return s.SaveVEX(ctx, store.VEXSource{Kind: store.VEXKindUpload, Name: "requested"}, documentsOf("{}"))
 			},
-			"delete": func(ctx context.Context) error { _, err := s.DeleteVEX(ctx, store.VEXKindUpload, "a"); return err },
+			"delete": func(ctx context.Context) error { _, err := s.DeleteVEX(ctx, store.VEXKindUpload, "a", ""); return err },
 		}
 		for name, change := range changes {
 			request := store.ChangeRequest{Verb: name, Object: store.ChangeObject{Resource: "vexdocuments", Name: "a"}}

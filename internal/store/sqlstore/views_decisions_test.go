@@ -54,7 +54,7 @@ func decideViews(t *testing.T, s *Store, clk *clocktesting.FakeClock) {
 	sync(accepted, removed, short)
 	clk.Step(24 * time.Hour)
 	accepted.Status, accepted.Comment, accepted.Author = model.DecisionAcceptedRisk, "it does not help", "joe"
-	if _, err := s.RecordDeletion(t.Context(), store.DecisionSourceKubernetes, removed.Object, "jim"); err != nil {
+	if _, err := s.RecordDeletion(t.Context(), store.DecisionSourceKubernetes, removed.Object, "", "jim"); err != nil {
 		t.Fatal(err)
 	}
 	sync(accepted, short)

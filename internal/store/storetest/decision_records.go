@@ -164,7 +164,7 @@ var decisionRecordTests = map[string]func(*testing.T, *fixture){
 		f.decide(t, all...)
 		asks := func(name, author string) string {
 			t.Helper()
-			request, err := f.RecordDeletion(t.Context(), store.DecisionSourceKubernetes, exception(name, "", nil, nil).Object, author)
+			request, err := f.RecordDeletion(t.Context(), store.DecisionSourceKubernetes, exception(name, "", nil, nil).Object, "", author)
 			must(t, err)
 			return request
 		}
@@ -198,6 +198,36 @@ var decisionRecordTests = map[string]func(*testing.T, *fixture){
 			}
 		}
 	},
+	"Decisions of objects that are created again do not tell who deleted those before": func(t *testing.T, f *fixture) {
+		start := oldBuild.Built
+		f.clock.set(start)
+		names := []string{"again", "again and changed", "same"}
+		all := make([]store.Decision, len(names))
+		for i, name := range names {
+			all[i] = exception(name, model.DecisionFixed, []string{"CVE-1"}, nil)
+			all[i].UID = "00000000-0000-0000-0000-00000000000" + fmt.Sprint(i)
+		}
+		f.decide(t, all...)
+		f.clock.set(start.Add(time.Second))
+		for _, d := range all {
+			_, err := f.RecordDeletion(t.Context(), store.DecisionSourceKubernetes, d.Object, d.UID, "jane")
+			must(t, err)
+		}
+		f.clock.set(start.Add(2 * time.Second))
+		all[0].UID, all[1].UID, all[1].Comment = strings.Repeat("a", 36), strings.Repeat("b", 36), "changed"
+		f.decide(t, all...)
+		f.clock.set(start.Add(40 * time.Minute))
+		f.decide(t)
+		page, err := f.ListDecisions(t.Context(), store.AllNamespaces(), store.DecisionQuery{Sort: store.SortDecisionName})
+		must(t, err)
+		var got []string
+		for _, d := range page.Decisions {
+			got = append(got, strings.TrimSpace(fmt.Sprint(d.Object.Name, ": ", d.EndedBy, " ", d.DeletedBy)))
+		}
+		if diff := cmp.Diff([]string{"again: Deleted", "again and changed: Deleted", "again and changed: Changed", "same: Deleted jane"}, got); diff != "" {
+			t.Errorf("decisions (-want +got):\n%s", diff)
+		}
+	},
 	"Decisions that replace another one tell who deleted their object": func(t *testing.T, f *fixture) {
 		begun := oldBuild.Built
 		start := begun.Add(2 * time.Minute)
@@ -211,7 +241,7 @@ var decisionRecordTests = map[string]func(*testing.T, *fixture){
 		f.decide(t, all...)
 		asks := func(name, author string) string {
 			t.Helper()
-			request, err := f.RecordDeletion(t.Context(), store.DecisionSourceKubernetes, exception(name, "", nil, nil).Object, author)
+			request, err := f.RecordDeletion(t.Context(), store.DecisionSourceKubernetes, exception(name, "", nil, nil).Object, "", author)
 			must(t, err)
 			return request
 		}

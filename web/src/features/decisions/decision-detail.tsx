@@ -20,7 +20,7 @@ import { ApiError, describe } from "@/lib/problem";
 import { visible } from "@/lib/text";
 
 function Content({
-  content: { status, justification, comment, expiresAt, author, expireWhenFixed },
+  content: { status, justification, comment, expiresAt, author, statedAuthor, expireWhenFixed },
 }: {
   content: DecisionContent;
 }) {
@@ -36,6 +36,9 @@ function Content({
       {justification && <p>{visible(justificationOf({ justification }))}</p>}
       {comment && <p className="untrusted max-w-prose whitespace-pre-line">{visible(comment)}</p>}
       {author && <p className="untrusted text-muted">Decided by {visible(author)}</p>}
+      {statedAuthor && (
+        <p className="untrusted text-muted">Author that the document states: {visible(statedAuthor)}</p>
+      )}
     </>
   );
 }

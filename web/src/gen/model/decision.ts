@@ -16,7 +16,7 @@ export interface Decision {
   justification?: string;
   /** The reason in words. */
   comment?: string;
-  /** Who decided; absent if it is not known or not visible. */
+  /** Who decided, for an uploaded VEX document the user who uploaded it; absent if it is not known or not visible. */
   author?: string;
   /** When the decision began to apply. */
   since: string;

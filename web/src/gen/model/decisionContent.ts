@@ -21,8 +21,10 @@ export interface DecisionContent {
   justification?: string;
   /** The reason in words. */
   comment?: string;
-  /** Who decided; absent if it is not known or not visible. */
+  /** Who decided, for an uploaded VEX document the user who uploaded it; absent if it is not known or not visible. */
   author?: string;
+  /** The author that the VEX document states, which nobody has verified. Absent for other objects, and if author would not be visible. */
+  statedAuthor?: string;
   /** The end that the decision states; absent if it has none. */
   expiresAt?: string;
   /** When the decision began to apply. */
