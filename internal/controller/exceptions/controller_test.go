@@ -109,6 +109,11 @@ func (d *decided) set(change func()) {
 	change()
 }
 
+// timestamp is a time as users write it.
+func timestamp(at time.Time) scannerv1alpha1.Timestamp {
+	return scannerv1alpha1.Timestamp(at.Format(time.RFC3339))
+}
+
 // clusterException returns an exception of one vulnerability.
 func clusterException(name string) *scannerv1alpha1.ClusterVulnerabilityException {
 	return &scannerv1alpha1.ClusterVulnerabilityException{
@@ -178,10 +183,10 @@ func TestExceptionsAreApplied(t *testing.T) {
 	g.Eventually(decisions.names, patience, tick).Should(gomega.Equal([]string{}))
 
 	full := clusterException("a")
-	end := metav1.NewTime(time.Now().Add(time.Hour).Truncate(time.Second))
+	end := time.Now().Add(time.Hour).Truncate(time.Second)
 	full.Spec = scannerv1alpha1.ExceptionSpec{
 		Match:  scannerv1alpha1.ExceptionMatch{Vulnerabilities: []string{"CVE-2024-3094"}, Packages: []string{"pkg:deb/debian/xz-utils"}, Images: []string{"docker.io/library/*"}},
-		Status: scannerv1alpha1.NotAffected, Justification: "component_not_present", Comment: "not installed", ExpiresAt: &end, ExpireWhenFixed: true,
+		Status: scannerv1alpha1.NotAffected, Justification: "component_not_present", Comment: "not installed", ExpiresAt: timestamp(end), ExpireWhenFixed: true,
 		Mode: scannerv1alpha1.ModeDryRun,
 	}
 	create(full)
@@ -189,7 +194,7 @@ func TestExceptionsAreApplied(t *testing.T) {
 	want := store.Decision{
 		Object:          store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: "a"},
 		Vulnerabilities: []string{"CVE-2024-3094"}, Packages: []string{"pkg:deb/debian/xz-utils"}, Images: []string{"docker.io/library/*"}, Status: model.DecisionNotAffected,
-		Justification: "component_not_present", Comment: "not installed", ExpiresAt: end.Time, Unfixed: true, DryRun: true,
+		Justification: "component_not_present", Comment: "not installed", ExpiresAt: end, Unfixed: true, DryRun: true,
 	}
 	decisions.set(func() {
 		if diff := cmp.Diff(want, decisions.last()[0]); diff != "" {
@@ -287,8 +292,7 @@ func TestCountsAndPatchesAreBounded(t *testing.T) {
 		t.Fatalf("next in %s, want %s when nothing changes", left, resync)
 	}
 	// The end of an exception, and of a decision of another source, is not slept through.
-	end := metav1.NewTime(w.clock.Now().Add(9 * time.Second))
-	w.objects.exceptions[3].Spec.ExpiresAt = &end
+	w.objects.exceptions[3].Spec.ExpiresAt = timestamp(w.clock.Now().Add(9 * time.Second))
 	if left := w.reconcile(t); left != 9*time.Second {
 		t.Fatalf("next in %s, want it when the exception expires", left)
 	}
@@ -377,7 +381,7 @@ func TestZeroTimeIsAnEnd(t *testing.T) {
 	if err := json.Unmarshal([]byte(`{"spec":{"expiresAt":"0001-01-01T00:00:00Z"}}`), &e); err != nil {
 		t.Fatal(err)
 	}
-	if got := (&Reconciler{}).decision(ofCluster(&e)).ExpiresAt; got.IsZero() || got.After(time.Now()) {
-		t.Errorf("the exception ends at %s", got)
+	if got, err := (&Reconciler{}).decision(ofCluster(&e)); err != nil || got.ExpiresAt.IsZero() || got.ExpiresAt.After(time.Now()) {
+		t.Errorf("the exception ends at %s, %v", got.ExpiresAt, err)
 	}
 }

@@ -29,12 +29,17 @@ type plan struct {
 // plan resolves where exceptions apply, and leaves out those that cannot be applied.
 func (r *Reconciler) plan(ctx context.Context, exceptions []exception) (plan, error) {
 	p := plan{problems: map[store.DecisionObject]store.DecisionProblem{}}
-	selections := make([]*places.Selection, len(exceptions))
+	selections, decisions := make([]*places.Selection, len(exceptions)), make([]store.Decision, len(exceptions))
 	namespaced, selectors := 0, map[string]map[string]bool{}
 	for i := range exceptions {
 		e := exceptions[i]
 		refuse := func(reason store.DecisionReason, format string, args ...any) {
 			p.problems[e.name()] = store.DecisionProblem{Reason: reason, Message: fmt.Sprintf(format, args...)}
+		}
+		var err error
+		if decisions[i], err = r.decision(e); err != nil {
+			refuse(store.DecisionInvalid, "%v", err)
+			continue
 		}
 		selection, err := places.Of(e.GetNamespace(), &e.spec.Match)
 		if err != nil {
@@ -71,9 +76,8 @@ func (r *Reconciler) plan(ctx context.Context, exceptions []exception) (plan, er
 		if _, refused := p.problems[e.name()]; refused {
 			continue
 		}
-		decision := r.decision(e)
-		decision.Places = p.places.Of(selections[i])
-		p.decisions = append(p.decisions, decision)
+		decisions[i].Places = p.places.Of(selections[i])
+		p.decisions = append(p.decisions, decisions[i])
 	}
 	return p, nil
 }
