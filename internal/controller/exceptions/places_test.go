@@ -125,6 +125,19 @@ func TestPlacesFollow(t *testing.T) {
 	patch(both, `{"spec":{"match":{"workloadSelector":{"matchLabels":{"app":"web"}}}}}`)
 	becomes("both", bank+"/Deployment/web")
 
+	// Static pods of a node are workloads of their own.
+	for _, component := range []string{"etcd", "kube-apiserver"} {
+		create(&corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: bank, Name: component + "-node-1", Labels: map[string]string{"component": component},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "node-1", UID: "uid", Controller: new(true)}},
+			},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: component, Image: component}}},
+		})
+	}
+	create(namespacedException(bank, "etcd", controllertest.Selecting("component", "etcd")))
+	becomes("etcd", bank+"/Pod/etcd-node-1")
+
 	// A selector that cannot be read applies nowhere, and says why.
 	broken := namespacedException(shop, "broken", &metav1.LabelSelector{MatchLabels: map[string]string{"app": strings.Repeat("x", 64)}})
 	create(broken)
