@@ -46,6 +46,13 @@ func (r *Reconciler) plan(ctx context.Context, exceptions []exception) (plan, er
 			refuse(store.DecisionInvalid, "%v", err)
 			continue
 		}
+		if end := decisions[i].ExpiresAt; !end.IsZero() && !end.After(r.clock.Now()) {
+			// It has ended, so it applies nowhere and takes no room. The store is told of it all the same, because it ends the decision before it.
+			if selection != nil {
+				decisions[i].Places = &store.DecisionPlaces{Selector: selection.Text}
+			}
+			continue
+		}
 		if selection != nil && selection.SelectsWorkloads() {
 			known := selectors[e.GetNamespace()]
 			if !known[selection.Text] && len(known) == maxWorkloadSelectors {
@@ -76,7 +83,9 @@ func (r *Reconciler) plan(ctx context.Context, exceptions []exception) (plan, er
 		if _, refused := p.problems[e.name()]; refused {
 			continue
 		}
-		decisions[i].Places = p.places.Of(selections[i])
+		if places := p.places.Of(selections[i]); places != nil {
+			decisions[i].Places = places
+		}
 		p.decisions = append(p.decisions, decisions[i])
 	}
 	return p, nil

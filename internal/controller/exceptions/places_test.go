@@ -214,6 +214,40 @@ func TestSelectorsAreBounded(t *testing.T) {
 	}
 }
 
+// TestExpiredTakeNoRoom: exceptions that have ended leave the bounds to those that apply, and the store says that they have ended.
+func TestExpiredTakeNoRoom(t *testing.T) {
+	now := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
+	var all []exception
+	for i := range maxNamespaced + 1 {
+		e := namespacedException("many", fmt.Sprintf("m%05d", i), controllertest.Selecting("app", fmt.Sprint(i)))
+		e.Spec.ExpiresAt = timestamp(now)
+		all = append(all, ofNamespace(e))
+	}
+	for name, end := range map[string]scannerv1alpha1.Timestamp{"endless": "", "later": timestamp(now.Add(time.Second))} {
+		e := namespacedException("many", name, controllertest.Selecting("app", name))
+		e.Spec.ExpiresAt = end
+		all = append(all, ofNamespace(e))
+	}
+	planned, err := NewReconciler(&statuses{}, &decided{}, clocktesting.NewFakePassiveClock(now)).plan(t.Context(), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(planned.decisions) != len(all) || len(planned.problems) != 0 {
+		t.Fatalf("%d decisions of %d, and %d problems", len(planned.decisions), len(all), len(planned.problems))
+	}
+	for i := range planned.decisions {
+		d := &planned.decisions[i]
+		// The selector belongs to what the exception says, also when it has ended.
+		selection, err := places.Of("many", &all[i].spec.Match)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Places == nil || d.Places.Selector != selection.Text {
+			t.Fatalf("%s has the places %v, want those of %q", d.Object.Name, d.Places, selection.Text)
+		}
+	}
+}
+
 // TestPlacesOnly: events of pods and namespaces cost no statement while exceptions apply where they did.
 func TestPlacesOnly(t *testing.T) {
 	w := newWorld(t, 1)

@@ -290,9 +290,13 @@ func planDecisions(tx *gorm.DB, source string, decisions []store.Decision, now i
 			plan.problems[object] = store.DecisionProblem{Reason: store.DecisionInvalid, Message: err.Error()}
 			continue
 		}
-		if problem := plan.place(wanted.reach); problem != nil {
-			plan.problems[object] = *problem
-			continue
+		wanted.over = wanted.row.ExpiresAt > 0 && wanted.row.ExpiresAt <= now
+		if !wanted.over {
+			// One that has ended applies nowhere, and takes no room from others.
+			if problem := plan.place(wanted.reach); problem != nil {
+				plan.problems[object] = *problem
+				continue
+			}
 		}
 		before := last[object]
 		switch applies := before != nil && before.UntilTime == stillOpen; {
@@ -306,7 +310,7 @@ func planDecisions(tx *gorm.DB, source string, decisions []store.Decision, now i
 		default:
 			wanted.replaces = applies
 		}
-		if wanted.over = wanted.row.ExpiresAt > 0 && wanted.row.ExpiresAt <= now; wanted.over {
+		if wanted.over {
 			plan.problems[object] = expired(&wanted.row)
 		}
 		plan.begin = append(plan.begin, wanted)
