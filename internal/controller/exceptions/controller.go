@@ -47,6 +47,8 @@ type Reconciler struct {
 	clock  clock.PassiveClock
 
 	patches *rate.Limiter
+	// resumeAt is the exception at which the last round of statuses stopped.
+	resumeAt types.UID
 	// counts are the last ones of each exception that applies, and countedAt is when all were counted.
 	counts    map[types.UID]count
 	countedAt time.Time

@@ -306,12 +306,61 @@ func TestCountsAndPatchesAreBounded(t *testing.T) {
 	}
 }
 
+// TestStatusesAreWrittenInTurn: when more numbers change than can be written, each gets its turn, and what users wait for comes first.
+func TestStatusesAreWrittenInTurn(t *testing.T) {
+	const size = 3 * patchesPerSecond
+	w := newWorld(t, size)
+	round := func(matched int) {
+		t.Helper()
+		w.clock.SetTime(w.clock.Now().Add(time.Second))
+		for i := range w.objects.exceptions {
+			w.decided.counts[w.objects.exceptions[i].Name] = store.DecisionCount{Matched: matched, Suppressed: matched, Since: w.clock.Now()}
+		}
+		w.countedAt = time.Time{}
+		w.reconcile(t)
+	}
+	for range 3 {
+		round(7)
+	}
+	for n := range 3 {
+		round(100 + n)
+	}
+	for i := range w.objects.exceptions {
+		if matched := w.objects.exceptions[i].Status.MatchedFindings; matched == nil || *matched < 100 {
+			t.Errorf("the numbers of %s were not written: %v", w.objects.exceptions[i].Name, matched)
+		}
+	}
+	last := &w.objects.exceptions[size/2]
+	last.Generation++
+	round(200)
+	if last.Status.ObservedGeneration != last.Generation {
+		t.Error("a changed exception waits for the numbers of others")
+	}
+	// One that cannot be written does not hold up those behind it.
+	w.objects.broken = w.objects.exceptions[0].Name
+	for n := range 5 * size / patchesPerSecond {
+		w.clock.SetTime(w.clock.Now().Add(time.Second))
+		for i := range w.objects.exceptions {
+			w.decided.counts[w.objects.exceptions[i].Name] = store.DecisionCount{Matched: 300 + n, Suppressed: 300 + n, Since: w.clock.Now()}
+		}
+		w.countedAt = time.Time{}
+		_, _ = w.Reconcile(t.Context(), kube.Everything)
+	}
+	for i := range w.objects.exceptions {
+		if e := &w.objects.exceptions[i]; e.Name != w.objects.broken && *e.Status.MatchedFindings < 300 {
+			t.Errorf("the numbers of %s were not written: %d", e.Name, *e.Status.MatchedFindings)
+		}
+	}
+}
+
 // statuses is a client that has lists of exceptions and namespaces, and takes the statuses of the exceptions.
 type statuses struct {
 	client.Client
 	exceptions []scannerv1alpha1.ClusterVulnerabilityException
 	namespaces []metav1.PartialObjectMetadata
 	patched    int
+	// broken is the exception whose status cannot be written.
+	broken string
 }
 
 func (s *statuses) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
@@ -343,6 +392,9 @@ func (s statusWriter) Apply(context.Context, runtime.ApplyConfiguration, ...clie
 }
 
 func (s statusWriter) Patch(_ context.Context, object client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
+	if s.broken != "" && object.GetName() == s.broken {
+		return errors.New("refused")
+	}
 	s.patched++
 	for i := range s.exceptions {
 		if s.exceptions[i].Name == object.GetName() {
