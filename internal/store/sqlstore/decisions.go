@@ -265,15 +265,9 @@ type matchBounds struct{ one, all, namespace, namespaced, joined, namespaceJoine
 // planDecisions compares what is wanted with what applies. The plan is complete after bound.
 func planDecisions(tx *gorm.DB, source string, decisions []store.Decision, now int64) (*decisionPlan, error) {
 	plan := &decisionPlan{end: map[string][]decisionRow{}, problems: map[store.DecisionObject]store.DecisionProblem{}, placed: map[string]*newReach{}}
-	var rows []decisionRow
-	err := tx.Raw("SELECT "+decisionColumns+` FROM decisions d JOIN (SELECT MAX(l.id) AS id FROM decisions l WHERE l.source = ? GROUP BY l.kind, l.namespace, l.name) n
-		ON n.id = d.id ORDER BY d.id`, source).Scan(&rows).Error
+	rows, last, err := lastDecisions(tx, source, decisions)
 	if err != nil {
 		return nil, err
-	}
-	last := make(map[store.DecisionObject]*decisionRow, len(rows))
-	for i := range rows {
-		last[rows[i].object()] = &rows[i]
 	}
 	seen := make(map[store.DecisionObject]bool, len(decisions))
 	for i := range decisions {
