@@ -70,10 +70,11 @@ type Options struct {
 }
 
 // OwnerOf reads the controller from the metadata of a pod alone. A Deployment labels the pods of its ReplicaSets with the hash that ends the names of
-// these; a CronJob is known by the names of its Jobs, each of which would be a workload of its own otherwise.
+// these; a CronJob is known by the names of its Jobs, each of which would be a workload of its own otherwise. A pod without a controller has no owner, nor has
+// the mirror pod of a static pod: its controller is the node, which all static pods of a node have in common.
 func OwnerOf(pod metav1.Object) Owner {
 	ref := metav1.GetControllerOfNoCopy(pod)
-	if ref == nil {
+	if ref == nil || ref.APIVersion == "v1" && ref.Kind == "Node" {
 		return Owner{}
 	}
 	if hash := pod.GetLabels()[appsv1.DefaultDeploymentUniqueLabelKey]; ref.Kind == "ReplicaSet" && hash != "" {

@@ -128,6 +128,13 @@ func TestContainers(t *testing.T) {
 			},
 			want: []Container{with(web, func(c *Container) { c.Owner = Owner{Kind: "Job", Name: "backup-3"} })},
 		},
+		"a static pod, whose mirror pod the node controls, is its own": {
+			mutate: func(p *corev1.Pod) {
+				controller := true
+				p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "node-1", Controller: &controller}}
+			},
+			want: []Container{web},
+		},
 		"a node that is not known yet": {
 			mutate: func(p *corev1.Pod) { p.Spec.NodeName = "new" },
 			want:   []Container{with(web, func(c *Container) { c.Key, c.NodeUnknown, c.Node = model.ImageKey{}, true, "new" })},

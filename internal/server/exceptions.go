@@ -38,6 +38,9 @@ func (o operations) CreateException(ctx context.Context, request api.CreateExcep
 	if body.Name == "" {
 		return nil, problem.BadRequest("name is required")
 	}
+	if _, err := endOf(&body.Spec); err != nil {
+		return nil, err
+	}
 	if err := o.s.admitDecision(ctx, verbCreate, ref); err != nil {
 		return nil, err
 	}
@@ -72,6 +75,9 @@ func (o operations) ReplaceException(ctx context.Context, request api.ReplaceExc
 	}
 	var body api.ChangedException
 	if err := decodeStrictly(requestOf(ctx), request.Body, &body); err != nil {
+		return nil, err
+	}
+	if _, err := endOf(&body.Spec); err != nil {
 		return nil, err
 	}
 	if err := o.s.admitDecision(ctx, auth.VerbUpdate, ref); err != nil {
@@ -169,7 +175,11 @@ func (s *Server) preview(ctx context.Context, ref exceptions.Ref, spec *scannerv
 		//nolint:nilerr // What is wrong is the answer.
 		return store.DecisionPreview{Problem: &store.DecisionProblem{Reason: store.DecisionInvalid, Message: err.Error()}}, nil
 	}
-	decision, in := decisionOf(ref, spec), reachOf(ctx, ref)
+	decision, err := decisionOf(ref, spec)
+	if err != nil {
+		return store.DecisionPreview{}, err
+	}
+	in := reachOf(ctx, ref)
 	if selection != nil {
 		if decision.Places, err = s.placesOf(ctx, selection, in); err != nil {
 			return store.DecisionPreview{}, err
@@ -327,19 +337,26 @@ func decodeStrictly(r *http.Request, body io.Reader, into any) error {
 // maxStrictErrors is the most errors about fields that a problem lists.
 const maxStrictErrors = 5
 
+// endOf is when an exception ends, the zero time if it has no end.
+func endOf(spec *scannerv1alpha1.ExceptionSpec) (time.Time, error) {
+	end, err := spec.End()
+	if err != nil {
+		return time.Time{}, problem.BadRequest("spec.expiresAt: %v", err)
+	}
+	return end, nil
+}
+
 // decisionOf is what the controller makes of an exception.
-func decisionOf(ref exceptions.Ref, spec *scannerv1alpha1.ExceptionSpec) store.Decision {
-	d := store.Decision{
+func decisionOf(ref exceptions.Ref, spec *scannerv1alpha1.ExceptionSpec) (store.Decision, error) {
+	end, err := endOf(spec)
+	if err != nil {
+		return store.Decision{}, err
+	}
+	return store.Decision{
 		Object:          store.DecisionObject{Kind: ref.Kind.Name, Namespace: ref.Namespace, Name: ref.Name},
 		Vulnerabilities: spec.Match.Vulnerabilities, Packages: spec.Match.Packages, Images: spec.Match.Images, Status: model.DecisionStatus(spec.Status),
-		Justification: string(spec.Justification), Comment: spec.Comment, Unfixed: spec.ExpireWhenFixed, DryRun: spec.Mode == scannerv1alpha1.ModeDryRun,
-	}
-	if spec.ExpiresAt != nil {
-		if d.ExpiresAt = spec.ExpiresAt.Time; d.ExpiresAt.IsZero() {
-			d.ExpiresAt = time.Unix(0, 0)
-		}
-	}
-	return d
+		Justification: string(spec.Justification), Comment: spec.Comment, ExpiresAt: end, Unfixed: spec.ExpireWhenFixed, DryRun: spec.Mode == scannerv1alpha1.ModeDryRun,
+	}, nil
 }
 
 // may says whether the caller may use a verb on an exception; no, if the API server cannot be asked.

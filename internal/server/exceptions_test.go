@@ -343,7 +343,7 @@ func TestHostileExceptions(t *testing.T) {
 		"another case":         {start + `,"expiresat":"2030-01-01T00:00:00Z"}}`, "", 400, "unknown field"},
 		"a field twice":        {start + `,"status":"FalsePositive"}}`, "", 400, `duplicate field \"spec.status\"`},
 		"many unknown fields":  {start + strings.Repeat(`,"x":1`, 5000) + "}}", "", 400, "unknown field"},
-		"no time":              {start + `,"expiresAt":"tomorrow"}}`, "", 400, "JSON"},
+		"no time":              {start + `,"expiresAt":"tomorrow"}}`, "", 400, `spec.expiresAt: \"tomorrow\" is not a time`},
 		"another kind":         {strings.Replace(start, "ClusterVulnerabilityException", "Secret", 1) + "}}", "", 400, "not a kind"},
 		"a namespace":          {strings.Replace(start, `"name":"a"`, `"name":"a","namespace":"kube-system"`, 1) + "}}", "", 400, "has no namespaces"},
 		"no namespace":         {strings.Replace(start, "ClusterVulnerabilityException", "VulnerabilityException", 1) + "}}", "", 400, "namespace is required"},

@@ -1,6 +1,9 @@
 package v1alpha1
 
 import (
+	"fmt"
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -104,7 +107,7 @@ type ExceptionSpec struct {
 
 	// ExpiresAt is when the exception ends. From then on the findings count again. Defaults to no end.
 	// +optional
-	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
+	ExpiresAt Timestamp `json:"expiresAt,omitempty"`
 
 	// ExpireWhenFixed ends the exception for each finding that has a fix: only findings without a fix match.
 	// +optional
@@ -115,6 +118,36 @@ type ExceptionSpec struct {
 	// +kubebuilder:default=Apply
 	// +kubebuilder:validation:Enum=Apply;DryRun
 	Mode Mode `json:"mode,omitempty"`
+}
+
+// End returns when the exception ends, the zero time if it has no end. It fails if expiresAt is no time.
+func (s *ExceptionSpec) End() (time.Time, error) {
+	if s.ExpiresAt == "" {
+		return time.Time{}, nil
+	}
+	end, err := s.ExpiresAt.Time()
+	if err == nil && end.IsZero() {
+		// The zero time is an end like any other, and not none.
+		end = time.Unix(0, 0)
+	}
+	return end, err
+}
+
+// Timestamp is a time in the format of RFC 3339. It is the text that users wrote, and not a metav1.Time: the format date-time of an API server permits texts
+// that metav1.Time cannot be decoded from, and one object that cannot be decoded keeps all others of its kind from being listed and watched.
+//
+// +kubebuilder:validation:Format=date-time
+// +kubebuilder:validation:MaxLength=64
+// +kubebuilder:validation:Pattern=`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
+type Timestamp string
+
+// Time returns the time.
+func (t Timestamp) Time() (time.Time, error) {
+	at, err := time.Parse(time.RFC3339, string(t))
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%.64q is not a time such as 2027-03-31T00:00:00Z", string(t))
+	}
+	return at, nil
 }
 
 // ExceptionMatch selects findings. A finding matches if its vulnerability is one of the vulnerabilities, its package is one of the packages and its

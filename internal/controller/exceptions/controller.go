@@ -47,6 +47,8 @@ type Reconciler struct {
 	clock  clock.PassiveClock
 
 	patches *rate.Limiter
+	// resumeAt is the exception at which the last round of statuses stopped.
+	resumeAt types.UID
 	// counts are the last ones of each exception that applies, and countedAt is when all were counted.
 	counts    map[types.UID]count
 	countedAt time.Time
@@ -139,12 +141,12 @@ func (r *Reconciler) apply(ctx context.Context, planned plan) (map[store.Decisio
 	return all, nil
 }
 
-// ends returns when exceptions end, but for those that have ended.
+// ends returns when exceptions end, but for those that have ended, or whose end cannot be read.
 func (r *Reconciler) ends(exceptions []exception) []time.Time {
 	var all []time.Time
 	for i := range exceptions {
-		if end := exceptions[i].spec.ExpiresAt; end != nil && end.After(r.clock.Now()) {
-			all = append(all, end.Time)
+		if end, err := exceptions[i].spec.End(); err == nil && end.After(r.clock.Now()) {
+			all = append(all, end)
 		}
 	}
 	return all

@@ -109,6 +109,11 @@ func (d *decided) set(change func()) {
 	change()
 }
 
+// timestamp is a time as users write it.
+func timestamp(at time.Time) scannerv1alpha1.Timestamp {
+	return scannerv1alpha1.Timestamp(at.Format(time.RFC3339))
+}
+
 // clusterException returns an exception of one vulnerability.
 func clusterException(name string) *scannerv1alpha1.ClusterVulnerabilityException {
 	return &scannerv1alpha1.ClusterVulnerabilityException{
@@ -178,10 +183,10 @@ func TestExceptionsAreApplied(t *testing.T) {
 	g.Eventually(decisions.names, patience, tick).Should(gomega.Equal([]string{}))
 
 	full := clusterException("a")
-	end := metav1.NewTime(time.Now().Add(time.Hour).Truncate(time.Second))
+	end := time.Now().Add(time.Hour).Truncate(time.Second)
 	full.Spec = scannerv1alpha1.ExceptionSpec{
 		Match:  scannerv1alpha1.ExceptionMatch{Vulnerabilities: []string{"CVE-2024-3094"}, Packages: []string{"pkg:deb/debian/xz-utils"}, Images: []string{"docker.io/library/*"}},
-		Status: scannerv1alpha1.NotAffected, Justification: "component_not_present", Comment: "not installed", ExpiresAt: &end, ExpireWhenFixed: true,
+		Status: scannerv1alpha1.NotAffected, Justification: "component_not_present", Comment: "not installed", ExpiresAt: timestamp(end), ExpireWhenFixed: true,
 		Mode: scannerv1alpha1.ModeDryRun,
 	}
 	create(full)
@@ -189,7 +194,7 @@ func TestExceptionsAreApplied(t *testing.T) {
 	want := store.Decision{
 		Object: store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: "a"}, UID: string(full.GetUID()),
 		Vulnerabilities: []string{"CVE-2024-3094"}, Packages: []string{"pkg:deb/debian/xz-utils"}, Images: []string{"docker.io/library/*"}, Status: model.DecisionNotAffected,
-		Justification: "component_not_present", Comment: "not installed", ExpiresAt: end.Time, Unfixed: true, DryRun: true,
+		Justification: "component_not_present", Comment: "not installed", ExpiresAt: end, Unfixed: true, DryRun: true,
 	}
 	decisions.set(func() {
 		if diff := cmp.Diff(want, decisions.last()[0]); diff != "" {
@@ -287,8 +292,7 @@ func TestCountsAndPatchesAreBounded(t *testing.T) {
 		t.Fatalf("next in %s, want %s when nothing changes", left, resync)
 	}
 	// The end of an exception, and of a decision of another source, is not slept through.
-	end := metav1.NewTime(w.clock.Now().Add(9 * time.Second))
-	w.objects.exceptions[3].Spec.ExpiresAt = &end
+	w.objects.exceptions[3].Spec.ExpiresAt = timestamp(w.clock.Now().Add(9 * time.Second))
 	if left := w.reconcile(t); left != 9*time.Second {
 		t.Fatalf("next in %s, want it when the exception expires", left)
 	}
@@ -302,12 +306,61 @@ func TestCountsAndPatchesAreBounded(t *testing.T) {
 	}
 }
 
+// TestStatusesAreWrittenInTurn: when more numbers change than can be written, each gets its turn, and what users wait for comes first.
+func TestStatusesAreWrittenInTurn(t *testing.T) {
+	const size = 3 * patchesPerSecond
+	w := newWorld(t, size)
+	round := func(matched int) {
+		t.Helper()
+		w.clock.SetTime(w.clock.Now().Add(time.Second))
+		for i := range w.objects.exceptions {
+			w.decided.counts[w.objects.exceptions[i].Name] = store.DecisionCount{Matched: matched, Suppressed: matched, Since: w.clock.Now()}
+		}
+		w.countedAt = time.Time{}
+		w.reconcile(t)
+	}
+	for range 3 {
+		round(7)
+	}
+	for n := range 3 {
+		round(100 + n)
+	}
+	for i := range w.objects.exceptions {
+		if matched := w.objects.exceptions[i].Status.MatchedFindings; matched == nil || *matched < 100 {
+			t.Errorf("the numbers of %s were not written: %v", w.objects.exceptions[i].Name, matched)
+		}
+	}
+	last := &w.objects.exceptions[size/2]
+	last.Generation++
+	round(200)
+	if last.Status.ObservedGeneration != last.Generation {
+		t.Error("a changed exception waits for the numbers of others")
+	}
+	// One that cannot be written does not hold up those behind it.
+	w.objects.broken = w.objects.exceptions[0].Name
+	for n := range 5 * size / patchesPerSecond {
+		w.clock.SetTime(w.clock.Now().Add(time.Second))
+		for i := range w.objects.exceptions {
+			w.decided.counts[w.objects.exceptions[i].Name] = store.DecisionCount{Matched: 300 + n, Suppressed: 300 + n, Since: w.clock.Now()}
+		}
+		w.countedAt = time.Time{}
+		_, _ = w.Reconcile(t.Context(), kube.Everything)
+	}
+	for i := range w.objects.exceptions {
+		if e := &w.objects.exceptions[i]; e.Name != w.objects.broken && *e.Status.MatchedFindings < 300 {
+			t.Errorf("the numbers of %s were not written: %d", e.Name, *e.Status.MatchedFindings)
+		}
+	}
+}
+
 // statuses is a client that has lists of exceptions and namespaces, and takes the statuses of the exceptions.
 type statuses struct {
 	client.Client
 	exceptions []scannerv1alpha1.ClusterVulnerabilityException
 	namespaces []metav1.PartialObjectMetadata
 	patched    int
+	// broken is the exception whose status cannot be written.
+	broken string
 }
 
 func (s *statuses) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
@@ -339,6 +392,9 @@ func (s statusWriter) Apply(context.Context, runtime.ApplyConfiguration, ...clie
 }
 
 func (s statusWriter) Patch(_ context.Context, object client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
+	if s.broken != "" && object.GetName() == s.broken {
+		return errors.New("refused")
+	}
 	s.patched++
 	for i := range s.exceptions {
 		if s.exceptions[i].Name == object.GetName() {
@@ -377,7 +433,7 @@ func TestZeroTimeIsAnEnd(t *testing.T) {
 	if err := json.Unmarshal([]byte(`{"spec":{"expiresAt":"0001-01-01T00:00:00Z"}}`), &e); err != nil {
 		t.Fatal(err)
 	}
-	if got := (&Reconciler{}).decision(ofCluster(&e)).ExpiresAt; got.IsZero() || got.After(time.Now()) {
-		t.Errorf("the exception ends at %s", got)
+	if got, err := (&Reconciler{}).decision(ofCluster(&e)); err != nil || got.ExpiresAt.IsZero() || got.ExpiresAt.After(time.Now()) {
+		t.Errorf("the exception ends at %s, %v", got.ExpiresAt, err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -84,21 +83,17 @@ func inTurn(exceptions []exception) {
 	slices.SortStableFunc(exceptions, func(a, b exception) int { return cmp.Compare(a.round, b.round) })
 }
 
-// decision is what the store is told of an exception, but for its places.
-func (r *Reconciler) decision(e exception) store.Decision {
+// decision is what the store is told of an exception, but for its places. It fails if the end of the exception cannot be read.
+func (r *Reconciler) decision(e exception) (store.Decision, error) {
 	spec := e.spec
-	decision := store.Decision{
+	end, err := spec.End()
+	if err != nil {
+		return store.Decision{}, fmt.Errorf("spec.expiresAt: %w", err)
+	}
+	return store.Decision{
 		Object: e.name(), UID: string(e.GetUID()), Vulnerabilities: spec.Match.Vulnerabilities, Packages: spec.Match.Packages, Images: spec.Match.Images,
 		Status: model.DecisionStatus(spec.Status), Justification: string(spec.Justification), Comment: spec.Comment,
-		Unfixed: spec.ExpireWhenFixed, DryRun: spec.Mode == scannerv1alpha1.ModeDryRun,
+		ExpiresAt: end, Unfixed: spec.ExpireWhenFixed, DryRun: spec.Mode == scannerv1alpha1.ModeDryRun,
 		Author: r.authorOf(e),
-	}
-	if spec.ExpiresAt != nil {
-		decision.ExpiresAt = spec.ExpiresAt.Time
-		if decision.ExpiresAt.IsZero() {
-			// It is an end like any other, and not none.
-			decision.ExpiresAt = time.Unix(0, 0)
-		}
-	}
-	return decision
+	}, nil
 }

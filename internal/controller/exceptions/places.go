@@ -29,16 +29,28 @@ type plan struct {
 // plan resolves where exceptions apply, and leaves out those that cannot be applied.
 func (r *Reconciler) plan(ctx context.Context, exceptions []exception) (plan, error) {
 	p := plan{problems: map[store.DecisionObject]store.DecisionProblem{}}
-	selections := make([]*places.Selection, len(exceptions))
+	selections, decisions := make([]*places.Selection, len(exceptions)), make([]store.Decision, len(exceptions))
 	namespaced, selectors := 0, map[string]map[string]bool{}
 	for i := range exceptions {
 		e := exceptions[i]
 		refuse := func(reason store.DecisionReason, format string, args ...any) {
 			p.problems[e.name()] = store.DecisionProblem{Reason: reason, Message: fmt.Sprintf(format, args...)}
 		}
+		var err error
+		if decisions[i], err = r.decision(e); err != nil {
+			refuse(store.DecisionInvalid, "%v", err)
+			continue
+		}
 		selection, err := places.Of(e.GetNamespace(), &e.spec.Match)
 		if err != nil {
 			refuse(store.DecisionInvalid, "%v", err)
+			continue
+		}
+		if end := decisions[i].ExpiresAt; !end.IsZero() && !end.After(r.clock.Now()) {
+			// It has ended, so it applies nowhere and takes no room. The store is told of it all the same, because it ends the decision before it.
+			if selection != nil {
+				decisions[i].Places = &store.DecisionPlaces{Selector: selection.Text}
+			}
 			continue
 		}
 		if selection != nil && selection.SelectsWorkloads() {
@@ -71,9 +83,10 @@ func (r *Reconciler) plan(ctx context.Context, exceptions []exception) (plan, er
 		if _, refused := p.problems[e.name()]; refused {
 			continue
 		}
-		decision := r.decision(e)
-		decision.Places = p.places.Of(selections[i])
-		p.decisions = append(p.decisions, decision)
+		if places := p.places.Of(selections[i]); places != nil {
+			decisions[i].Places = places
+		}
+		p.decisions = append(p.decisions, decisions[i])
 	}
 	return p, nil
 }

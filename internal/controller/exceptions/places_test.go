@@ -125,6 +125,19 @@ func TestPlacesFollow(t *testing.T) {
 	patch(both, `{"spec":{"match":{"workloadSelector":{"matchLabels":{"app":"web"}}}}}`)
 	becomes("both", bank+"/Deployment/web")
 
+	// Static pods of a node are workloads of their own.
+	for _, component := range []string{"etcd", "kube-apiserver"} {
+		create(&corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: bank, Name: component + "-node-1", Labels: map[string]string{"component": component},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "node-1", UID: "uid", Controller: new(true)}},
+			},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: component, Image: component}}},
+		})
+	}
+	create(namespacedException(bank, "etcd", controllertest.Selecting("component", "etcd")))
+	becomes("etcd", bank+"/Pod/etcd-node-1")
+
 	// A selector that cannot be read applies nowhere, and says why.
 	broken := namespacedException(shop, "broken", &metav1.LabelSelector{MatchLabels: map[string]string{"app": strings.Repeat("x", 64)}})
 	create(broken)
@@ -197,6 +210,40 @@ func TestSelectorsAreBounded(t *testing.T) {
 	for name := range planned.problems {
 		if name.Namespace != "many" || name.Name == "same" {
 			t.Errorf("%v is refused", name)
+		}
+	}
+}
+
+// TestExpiredTakeNoRoom: exceptions that have ended leave the bounds to those that apply, and the store says that they have ended.
+func TestExpiredTakeNoRoom(t *testing.T) {
+	now := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
+	var all []exception
+	for i := range maxNamespaced + 1 {
+		e := namespacedException("many", fmt.Sprintf("m%05d", i), controllertest.Selecting("app", fmt.Sprint(i)))
+		e.Spec.ExpiresAt = timestamp(now)
+		all = append(all, ofNamespace(e))
+	}
+	for name, end := range map[string]scannerv1alpha1.Timestamp{"endless": "", "later": timestamp(now.Add(time.Second))} {
+		e := namespacedException("many", name, controllertest.Selecting("app", name))
+		e.Spec.ExpiresAt = end
+		all = append(all, ofNamespace(e))
+	}
+	planned, err := NewReconciler(&statuses{}, &decided{}, clocktesting.NewFakePassiveClock(now)).plan(t.Context(), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(planned.decisions) != len(all) || len(planned.problems) != 0 {
+		t.Fatalf("%d decisions of %d, and %d problems", len(planned.decisions), len(all), len(planned.problems))
+	}
+	for i := range planned.decisions {
+		d := &planned.decisions[i]
+		// The selector belongs to what the exception says, also when it has ended.
+		selection, err := places.Of("many", &all[i].spec.Match)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Places == nil || d.Places.Selector != selection.Text {
+			t.Fatalf("%s has the places %v, want those of %q", d.Object.Name, d.Places, selection.Text)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package exceptions
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -18,13 +19,41 @@ import (
 // unusedAfter is how long an exception applies without a match before it is unused.
 const unusedAfter = 24 * time.Hour
 
-// writeStatuses writes the statuses that have changed. It returns false when some are left for another time.
+// statusChange is an exception whose status is to be written.
+type statusChange struct{ before, after exception }
+
+// writeStatuses writes the statuses that have changed: as many as the rate permits, those that differ in more than numbers first, so that the numbers of many
+// exceptions do not keep the conditions of others from being written. It returns false when some are left for another time.
 func (r *Reconciler) writeStatuses(
 	ctx context.Context, exceptions []exception, problems map[store.DecisionObject]store.DecisionProblem,
 ) (bool, error) {
 	all := true
+	changes := r.statusChanges(exceptions, problems)
+	for i, change := range changes {
+		if !r.patches.AllowN(r.clock.Now(), 1) {
+			r.resumeAt = change.before.GetUID()
+			return false, nil
+		}
+		switch err := kube.PatchStatus(ctx, r.client, change.before.Object, change.after.Object); {
+		case apierrors.IsConflict(err):
+			// The cache is behind.
+			all = false
+		case client.IgnoreNotFound(err) != nil:
+			// One that cannot be written does not come first again.
+			r.resumeAt = changes[(i+1)%len(changes)].before.GetUID()
+			return false, err
+		}
+	}
+	return all, nil
+}
+
+// statusChanges are the statuses that have changed, in the order in which they are written. Both those that differ in more than numbers and the others begin
+// where the last round stopped.
+func (r *Reconciler) statusChanges(exceptions []exception, problems map[store.DecisionObject]store.DecisionProblem) []statusChange {
+	start := max(0, slices.IndexFunc(exceptions, func(e exception) bool { return e.GetUID() == r.resumeAt }))
+	var first, numbers []statusChange
 	for i := range exceptions {
-		before := exceptions[i]
+		before := exceptions[(start+i)%len(exceptions)]
 		after := before.copied()
 		problem, refused := problems[before.name()]
 		if refused {
@@ -35,18 +64,15 @@ func (r *Reconciler) writeStatuses(
 		if equality.Semantic.DeepEqual(before.status, after.status) {
 			continue
 		}
-		if !r.patches.AllowN(r.clock.Now(), 1) {
-			return false, nil
-		}
-		switch err := kube.PatchStatus(ctx, r.client, before.Object, after.Object); {
-		case apierrors.IsConflict(err):
-			// The cache is behind.
-			all = false
-		case client.IgnoreNotFound(err) != nil:
-			return false, err
+		but := *after.status
+		but.MatchedFindings, but.SuppressedFindings = before.status.MatchedFindings, before.status.SuppressedFindings
+		if equality.Semantic.DeepEqual(*before.status, but) {
+			numbers = append(numbers, statusChange{before, after})
+		} else {
+			first = append(first, statusChange{before, after})
 		}
 	}
-	return all, nil
+	return append(first, numbers...)
 }
 
 // setNotApplied says why an exception is not in effect.

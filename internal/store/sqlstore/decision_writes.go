@@ -12,6 +12,7 @@ import (
 func (t *txn) carryOut(source string, plan *decisionPlan) error {
 	var touched []int64
 	var told []store.DecisionEvent
+	matched := map[store.DecisionObject]int{}
 	for _, how := range []string{endChanged, endDeleted} {
 		counts, findings, err := t.endDecisions(plan.end[how], how)
 		if err != nil {
@@ -19,7 +20,8 @@ func (t *txn) carryOut(source string, plan *decisionPlan) error {
 		}
 		touched = append(touched, findings...)
 		for i := range plan.end[how] {
-			if row := &plan.end[how][i]; how == endDeleted {
+			row := &plan.end[how][i]
+			if matched[row.object()] = counts[row.ID]; how == endDeleted {
 				told = append(told, row.event(store.DecisionRemoved, counts[row.ID]))
 			}
 		}
@@ -33,13 +35,13 @@ func (t *txn) carryOut(source string, plan *decisionPlan) error {
 	if err := t.keepDeletions(plan); err != nil {
 		return err
 	}
+	var ended []store.DecisionEvent
 	for _, n := range plan.begin {
 		touched = append(touched, n.findings...)
 		switch {
 		case n.over && n.replaces:
-			if err := t.event(store.EventDecisionExpired, "", "", n.row.event("", 0)); err != nil {
-				return err
-			}
+			// It matches nothing: what counts again is what the one before it matched.
+			ended = append(ended, n.row.event("", matched[n.row.object()]))
 		case n.over:
 		case n.replaces:
 			told = append(told, n.row.event(store.DecisionChanged, len(n.findings)))
@@ -48,6 +50,9 @@ func (t *txn) carryOut(source string, plan *decisionPlan) error {
 		}
 	}
 	if err := t.redecide(touched); err != nil {
+		return err
+	}
+	if err := t.tellDecisions(store.EventDecisionExpired, ended); err != nil {
 		return err
 	}
 	return t.tellDecisions(store.EventDecisionChanged, told)

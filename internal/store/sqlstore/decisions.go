@@ -285,15 +285,9 @@ func (b matchBounds) always(namespace string) int {
 // planDecisions compares what is wanted with what applies. The plan is complete after bound.
 func planDecisions(tx *gorm.DB, source string, decisions []store.Decision, now int64) (*decisionPlan, error) {
 	plan := &decisionPlan{end: map[string][]decisionRow{}, problems: map[store.DecisionObject]store.DecisionProblem{}, placed: map[string]*newReach{}}
-	var rows []decisionRow
-	err := tx.Raw("SELECT "+decisionColumns+` FROM decisions d JOIN (SELECT MAX(l.id) AS id FROM decisions l WHERE l.source = ? GROUP BY l.kind, l.namespace, l.name) n
-		ON n.id = d.id ORDER BY d.id`, source).Scan(&rows).Error
+	rows, last, err := lastDecisions(tx, source, decisions)
 	if err != nil {
 		return nil, err
-	}
-	last := make(map[store.DecisionObject]*decisionRow, len(rows))
-	for i := range rows {
-		last[rows[i].object()] = &rows[i]
 	}
 	seen := make(map[store.DecisionObject]bool, len(decisions))
 	for i := range decisions {
@@ -310,9 +304,13 @@ func planDecisions(tx *gorm.DB, source string, decisions []store.Decision, now i
 			plan.problems[object] = store.DecisionProblem{Reason: store.DecisionInvalid, Message: err.Error()}
 			continue
 		}
-		if problem := plan.place(wanted.reach); problem != nil {
-			plan.problems[object] = *problem
-			continue
+		wanted.over = wanted.row.ExpiresAt > 0 && wanted.row.ExpiresAt <= now
+		if !wanted.over {
+			// One that has ended applies nowhere, and takes no room from others.
+			if problem := plan.place(wanted.reach); problem != nil {
+				plan.problems[object] = *problem
+				continue
+			}
 		}
 		before := last[object]
 		switch applies := before != nil && before.UntilTime == stillOpen; {
@@ -326,7 +324,7 @@ func planDecisions(tx *gorm.DB, source string, decisions []store.Decision, now i
 		default:
 			wanted.replaces = applies
 		}
-		if wanted.over = wanted.row.ExpiresAt > 0 && wanted.row.ExpiresAt <= now; wanted.over {
+		if wanted.over {
 			plan.problems[object] = expired(&wanted.row)
 		}
 		plan.begin = append(plan.begin, wanted)

@@ -117,6 +117,25 @@ var decisionPlaceTests = map[string]func(*testing.T, *fixture){
 		f.decide(t)
 		expect("without decisions again", open...)
 	},
+	"Decisions that have ended have no places": func(t *testing.T, f *fixture) {
+		f.clock.set(oldBuild.Built)
+		key := model.ImageKey{ImageID: modelImageID(0), Platform: amd64}
+		f.catalog(t, key, "1", catalogOf("a"))
+		f.match(t, key, "1", decided)
+		must(t, f.RecordUses(t.Context(), "scope", []store.Use{{Image: key, Workload: deployment("a", "web"), Container: "c"}}))
+		ended := placed(exception("ended", model.DecisionFixed, []string{"CVE-1"}, nil), "s", nil)
+		ended.ExpiresAt = oldBuild.Built
+		live := placed(exception("live", model.DecisionFixed, []string{"CVE-1"}, nil), "s", []string{"a"})
+		for range 2 {
+			problems := f.decide(t, ended, live)
+			if len(problems) != 1 || problems[ended.Object].Reason != store.DecisionExpired {
+				t.Errorf("problems: %v", problems)
+			}
+			if diff := cmp.Diff("1 1 1 1 of 1 in 1 a/web:1", f.countsIn(t, store.OnlyNamespaces("a"), key)); diff != "" {
+				t.Error(diff)
+			}
+		}
+	},
 	"Decisions of a namespace are shown there": func(t *testing.T, f *fixture) {
 		key := model.ImageKey{ImageID: modelImageID(0), Platform: amd64}
 		f.catalog(t, key, "1", catalogOf("a", "b"))

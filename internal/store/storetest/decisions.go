@@ -312,7 +312,26 @@ var decisionTests = map[string]func(*testing.T, *fixture){
 		// An end that is moved into the past ends it, too.
 		one.ExpiresAt = end.Add(-time.Minute)
 		f.decide(t, one)
-		expect([]string{"CVE-1 a[]", "CVE-2 a[]"}, "decision.expired  one 0 jane")
+		expect([]string{"CVE-1 a[]", "CVE-2 a[]"}, "decision.expired  one 1 jane")
+	},
+	"Events about many ends that are moved into the past are bounded": func(t *testing.T, f *fixture) {
+		f.clock.set(oldBuild.Built)
+		var many []store.Decision
+		for i := range store.MaxDecisionEvents + 3 {
+			many = append(many, exception(fmt.Sprintf("d%03d", i), model.DecisionFixed, []string{"CVE-9"}, nil))
+		}
+		f.decide(t, many...)
+		last := f.last(t)
+		for i := range many {
+			many[i].ExpiresAt = oldBuild.Built
+		}
+		f.decide(t, many...)
+		events := f.events(t, last)
+		var omitted store.DecisionEvent
+		must(t, json.Unmarshal(events[len(events)-1].Data, &omitted))
+		if len(events) != store.MaxDecisionEvents+1 || events[0].Kind != store.EventDecisionExpired || omitted.Omitted != 3 || omitted.Object != nil {
+			t.Errorf("%d events, the last is %+v", len(events), omitted)
+		}
 	},
 	"Decisions that cannot apply": func(t *testing.T, f *fixture) {
 		f.clock.set(oldBuild.Built)

@@ -173,19 +173,19 @@ func TestExceptionsEverywhere(t *testing.T) {
 	t.Run("expired", func(t *testing.T) {
 		g := gomega.NewWithT(t)
 		w.t = t
-		end := metav1.NewTime(time.Now().Add(15 * time.Second).Truncate(time.Second))
+		end := time.Now().Add(15 * time.Second).Truncate(time.Second)
 		create(t, c, &scannerv1alpha1.ClusterVulnerabilityException{
 			ObjectMeta: metav1.ObjectMeta{Name: "for-a-while"},
 			Spec: scannerv1alpha1.ExceptionSpec{
 				Match:  scannerv1alpha1.ExceptionMatch{Packages: []string{"pkg:golang/*"}},
-				Status: scannerv1alpha1.AcceptedRisk, Comment: "Fixed with the next release.", ExpiresAt: &end,
+				Status: scannerv1alpha1.AcceptedRisk, Comment: "Fixed with the next release.", ExpiresAt: scannerv1alpha1.Timestamp(end.Format(time.RFC3339)),
 			},
 		})
 		all := func() map[string]int { return w.read() }
 		g.Eventually(all, patience, tick).Should(gomega.And(gomega.HaveKeyWithValue("images", 0), gomega.HaveKeyWithValue("vulnerabilities", 0), gomega.HaveKeyWithValue("scanner", 0)))
 		// One request at a time: reading all until the end would exceed the limit of requests.
 		g.Eventually(w.images, patience, tick).Should(gomega.Equal(before["images"]))
-		if now := time.Now(); now.Before(end.Time) {
+		if now := time.Now(); now.Before(end) {
 			t.Errorf("it ended at %s, before its end at %s", now, end)
 		}
 		g.Eventually(w.read, patience, tick).Should(gomega.Equal(before))
