@@ -63,6 +63,17 @@ func (n Namespaces) Contains(name string) bool {
 	return found
 }
 
+// In is the part of them that is one namespace, or all of them if its name is "".
+func (n Namespaces) In(name string) Namespaces {
+	switch {
+	case name == "":
+		return n
+	case n.Contains(name):
+		return OnlyNamespaces(name)
+	}
+	return OnlyNamespaces()
+}
+
 // ContainsAny reports whether one of some namespaces is among them, of all namespaces also when there are none.
 func (n Namespaces) ContainsAny(names []string) bool {
 	return n.all || slices.ContainsFunc(names, n.Contains)
