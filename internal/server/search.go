@@ -52,10 +52,12 @@ func (o operations) Search(ctx context.Context, request api.SearchRequestObject)
 		return err
 	})
 	reads.Go(func() error {
-		found, err := o.s.store.ListPackages(ctx, visible(ctx), packagesNamed(text, page))
+		query := packagesNamed(text, page)
+		found, err := o.s.store.ListPackages(ctx, visible(ctx), query)
 		for _, one := range found.Packages {
 			answer.Packages = append(answer.Packages, toPackageSummary(one))
 		}
+		answer.PackageVersion = optional(query.VersionText)
 		return err
 	})
 	reads.Go(func() error {
@@ -98,7 +100,7 @@ func (o operations) Search(ctx context.Context, request api.SearchRequestObject)
 }
 
 // packagesNamed asks for packages whose name contains a text. A text of a whole name and the beginning of a version, as in "openssl 3.0" and
-// "openssl@3.0", asks for these versions of the package.
+// "openssl@3.0", asks for these versions of the package. Neither regards ASCII case.
 func packagesNamed(text string, page store.Page) store.PackageQuery {
 	query := store.PackageQuery{Text: text, Sort: store.SortPackageSeverity, Page: page}
 	// The name of an npm package may begin with an at sign.
@@ -107,7 +109,7 @@ func packagesNamed(text string, page store.Page) store.PackageQuery {
 		return query
 	}
 	name, version := strings.TrimSpace(text[:at]), text[at+1:]
-	query.Text, query.Name, query.VersionText = "", name, version
+	query.Text, query.Name, query.AnyCase, query.VersionText = "", name, true, version
 	query.Version = func(_, candidate string) bool { return strings.HasPrefix(candidate, version) }
 	return query
 }

@@ -22,6 +22,8 @@ func TestSearch(t *testing.T) {
 		"log4j-core@2.14":    {"package log4j-core 2.14.1"},
 		"log4j-core 2.17":    {"package log4j-core 2.17.0"},
 		"log4j-core 9":       nil,
+		"Log4J-Core 2.17":    {"package log4j-core 2.17.0"},
+		"LOG4J-CORE@2.14":    {"package log4j-core 2.14.1"},
 		// Only a whole name is followed by a version.
 		"log4j 2.17":   nil,
 		"side:1":       {"container side"},

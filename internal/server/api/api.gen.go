@@ -3368,10 +3368,13 @@ type ScanResult struct {
 
 // SearchResults defines model for SearchResults.
 type SearchResults struct {
-	Containers      []ContainerCoverage    `json:"containers"`
-	Images          []Image                `json:"images"`
-	Namespaces      []string               `json:"namespaces"`
-	Owners          []OwnerSummary         `json:"owners"`
+	Containers []ContainerCoverage `json:"containers"`
+	Images     []Image             `json:"images"`
+	Namespaces []string            `json:"namespaces"`
+	Owners     []OwnerSummary      `json:"owners"`
+
+	// PackageVersion What versions of the packages begin with, if the text has a version behind the name of a package. The list of packages has them with this `version`: `=`, this text and `*`.
+	PackageVersion  *string                `json:"packageVersion,omitempty"`
 	Packages        []PackageSummary       `json:"packages"`
 	Vulnerabilities []VulnerabilitySummary `json:"vulnerabilities"`
 	Workloads       []WorkloadSummary      `json:"workloads"`
@@ -4419,7 +4422,7 @@ type ListPackagesParams struct {
 	Name *string `form:"name,omitempty" json:"name,omitempty"`
 
 	// Version Return packages whose version satisfies this constraint, such as "<2.17" or ">=1.0, <2.17 || =3.0". Versions are compared by the
-	// rules of the package type. Requires "name".
+	// rules of the package type. "=3.0*" returns versions that begin with this text. Requires "name".
 	Version *string `form:"version,omitempty" json:"version,omitempty"`
 
 	// Text Part of the name, case-insensitive.

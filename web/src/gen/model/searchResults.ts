@@ -12,6 +12,8 @@ import type { WorkloadSummary } from "./workloadSummary.ts";
 export interface SearchResults {
   vulnerabilities: VulnerabilitySummary[];
   packages: PackageSummary[];
+  /** What versions of the packages begin with, if the text has a version behind the name of a package. The list of packages has them with this `version`: `=`, this text and `*`. */
+  packageVersion?: string;
   images: Image[];
   containers: ContainerCoverage[];
   workloads: WorkloadSummary[];
