@@ -810,6 +810,39 @@ func (e RolloutEvaluationState) Valid() bool {
 	}
 }
 
+// Defines values for SearchGapKind.
+const (
+	Containers      SearchGapKind = "containers"
+	Images          SearchGapKind = "images"
+	Namespaces      SearchGapKind = "namespaces"
+	Owners          SearchGapKind = "owners"
+	Packages        SearchGapKind = "packages"
+	Vulnerabilities SearchGapKind = "vulnerabilities"
+	Workloads       SearchGapKind = "workloads"
+)
+
+// Valid indicates whether the value is a known member of the SearchGapKind enum.
+func (e SearchGapKind) Valid() bool {
+	switch e {
+	case Containers:
+		return true
+	case Images:
+		return true
+	case Namespaces:
+		return true
+	case Owners:
+		return true
+	case Packages:
+		return true
+	case Vulnerabilities:
+		return true
+	case Workloads:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SessionAuth.
 const (
 	Kubernetes SessionAuth = "kubernetes"
@@ -3366,6 +3399,16 @@ type ScanResult struct {
 	Report json.RawMessage `json:"report"`
 }
 
+// SearchGap defines model for SearchGap.
+type SearchGap struct {
+	// Detail Which limit is exceeded.
+	Detail string        `json:"detail"`
+	Kind   SearchGapKind `json:"kind"`
+}
+
+// SearchGapKind defines model for SearchGap.Kind.
+type SearchGapKind string
+
 // SearchResults defines model for SearchResults.
 type SearchResults struct {
 	Containers []ContainerCoverage `json:"containers"`
@@ -3374,8 +3417,11 @@ type SearchResults struct {
 	Owners     []OwnerSummary      `json:"owners"`
 
 	// PackageVersion What versions of the packages begin with, if the text has a version behind the name of a package. The list of packages has them with this `version`: `=`, this text and `*`.
-	PackageVersion  *string                `json:"packageVersion,omitempty"`
-	Packages        []PackageSummary       `json:"packages"`
+	PackageVersion *string          `json:"packageVersion,omitempty"`
+	Packages       []PackageSummary `json:"packages"`
+
+	// Partial The kinds whose results are left out, because the operator would have to read more for them than it does; absent if there are none.
+	Partial         *[]SearchGap           `json:"partial,omitempty"`
 	Vulnerabilities []VulnerabilitySummary `json:"vulnerabilities"`
 	Workloads       []WorkloadSummary      `json:"workloads"`
 }

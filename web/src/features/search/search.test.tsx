@@ -72,6 +72,19 @@ describe("search", () => {
     expect(await screen.findByText("Nothing that you may see contains “xy”")).toBeInTheDocument();
   });
 
+  it("says which kinds were not searched, beside what was found", async () => {
+    open({
+      ...nothing,
+      namespaces: ["bank"],
+      partial: [{ kind: "packages", detail: "more than 7 of \u202ethem" }],
+    });
+    await userEvent.click(screen.getByRole("button", { name: "Search" }));
+    await screen.findByRole("combobox", { name: "Search" });
+    await userEvent.paste("bank 1");
+    expect(await screen.findByText("Not searched: packages, more than 7 of \ufffdthem")).toBeInTheDocument();
+    expect(screen.getByRole("option", { name: "bank" })).toBeInTheDocument();
+  });
+
   it("leads to the packages of the names and versions that were found", () => {
     const found = (name: string) => ({
       package: { name, version: "3.0.1", type: "deb" },

@@ -6,6 +6,7 @@ import type { ContainerCoverage } from "./containerCoverage.ts";
 import type { Image } from "./image.ts";
 import type { OwnerSummary } from "./ownerSummary.ts";
 import type { PackageSummary } from "./packageSummary.ts";
+import type { SearchGap } from "./searchGap.ts";
 import type { VulnerabilitySummary } from "./vulnerabilitySummary.ts";
 import type { WorkloadSummary } from "./workloadSummary.ts";
 
@@ -19,4 +20,9 @@ export interface SearchResults {
   workloads: WorkloadSummary[];
   namespaces: string[];
   owners: OwnerSummary[];
+  /**
+   * The kinds whose results are left out, because the operator would have to read more for them than it does; absent if there are none.
+   * @maxItems 7
+   */
+  partial?: SearchGap[];
 }
