@@ -2523,8 +2523,11 @@ type FixItem struct {
 	NewerTag *FixItemTag `json:"newerTag,omitempty"`
 
 	// Overdue Number of these findings whose due date has passed.
-	Overdue      int `json:"overdue"`
-	PackageCount int `json:"packageCount"`
+	Overdue int `json:"overdue"`
+
+	// Owners The owners of all these workloads, the first 20 by name.
+	Owners       *[]string `json:"owners,omitempty"`
+	PackageCount int       `json:"packageCount"`
 
 	// Packages Up to 10 packages with these findings, those with the highest risk first. An update has one.
 	Packages []FixItemPackage `json:"packages"`
@@ -2534,8 +2537,10 @@ type FixItem struct {
 	Risk float64 `json:"risk"`
 
 	// Summary The action in one sentence, such as `Update lodash from 4.17.20 to 4.17.21`.
-	Summary       string `json:"summary"`
-	WorkloadCount int    `json:"workloadCount"`
+	Summary string `json:"summary"`
+
+	// WorkloadCount Number of all these workloads.
+	WorkloadCount int `json:"workloadCount"`
 
 	// Workloads The first 20 workloads by name that run the image, of those that match the filters. With `newerTag`, those in namespaces where containers name the
 	// image with the tag.

@@ -322,9 +322,24 @@ var searchTests = map[string]func(*testing.T, *fixture){
 			keys = append(keys, key)
 			f.catalog(t, key, "1", catalogOf("p"))
 			f.match(t, key, "1", answers{"p": {finding("CVE-1", model.SeverityLow)}})
-			uses = append(uses, use(keys[0], "a", fmt.Sprintf("pod-%02d", i)), use(key, "b", "all"))
+			// The first owners are not those of the first workloads.
+			uses = append(uses, ownedUse(keys[0], "a", fmt.Sprintf("pod-%02d", i), fmt.Sprintf("owner-%02d", many-1-i)), ownedUse(key, "b", "all", "all"))
+		}
+		wantedOwners := []string{"all"}
+		for i := range store.MaxImageOwners - 1 {
+			wantedOwners = append(wantedOwners, fmt.Sprintf("owner-%02d", i))
 		}
 		must(t, f.RecordUses(t.Context(), "s", uses))
+		fixes, err := f.ListFixes(t.Context(), store.AllNamespaces(), store.FixQuery{ImageID: keys[0].ImageID})
+		must(t, err)
+		if fix := fixes.Fixes[0]; len(fix.Workloads) != store.MaxReach || fix.WorkloadCount != many+1 || !slices.Equal(fix.Owners, wantedOwners) {
+			t.Errorf("got %d of %d workloads, and the owners %q", len(fix.Workloads), fix.WorkloadCount, fix.Owners)
+		}
+		fixes, err = f.ListFixes(t.Context(), store.OnlyNamespaces("b"), store.FixQuery{ImageID: keys[0].ImageID})
+		must(t, err)
+		if fix := fixes.Fixes[0]; fix.WorkloadCount != 1 || !slices.Equal(fix.Owners, []string{"all"}) {
+			t.Errorf("in a namespace: got %d workloads, and the owners %q", fix.WorkloadCount, fix.Owners)
+		}
 		affected, err := f.Affected(t.Context(), store.AllNamespaces(), store.AffectedQuery{ID: "CVE-1"})
 		must(t, err)
 		if first := affected.Affected[0]; len(first.Workloads) != store.MaxReach || first.WorkloadCount != many+1 || first.Workloads[0].Name != "pod-00" {

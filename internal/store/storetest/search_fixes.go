@@ -55,7 +55,7 @@ func (m *searchModel) fixes(query store.FixQuery) []store.Fix {
 				}
 			}
 			fix.Workloads = sorted(m.workloads(image, query.Where))
-			fix.WorkloadCount = len(fix.Workloads)
+			fix.WorkloadCount, fix.Owners = len(fix.Workloads), ownersOf(m.workloads(image, query.Where))
 			if (query.Kind == "" || query.Kind == fix.Kind) && (!query.KEV || fix.Counts.KEV > 0) {
 				all = append(all, fix)
 			}

@@ -97,6 +97,7 @@ func (m *tagFixModel) expected(in store.Namespaces, query store.FixQuery) []tagA
 		}
 		fix := fixOf(l.Key, counted)
 		fix.Kind, fix.Overdue, fix.Workloads, fix.WorkloadCount = store.FixNewerTag, overdue, workloads, len(workloads)
+		fix.Owners = ownersIn(workloads)
 		for i := range fix.Packages {
 			fix.Packages[i].Versions, fix.Packages[i].Vulnerabilities = nil, nil
 		}
