@@ -15,6 +15,9 @@ import (
 // ErrNotScanned says that the operator does not scan an image: nothing runs it, or there is an external report about it.
 var ErrNotScanned = errors.New("the image is not scanned")
 
+// ErrNoCommonPlatform says that two images are not known on the same platform.
+var ErrNoCommonPlatform = errors.New("the images have no platform in common")
+
 // ErrOtherNamespaces says that a change touches namespaces beside those that it may touch.
 var ErrOtherNamespaces = errors.New("other namespaces are affected")
 
@@ -236,7 +239,8 @@ type Reader interface {
 	ListRollouts(ctx context.Context, in Namespaces, query RolloutQuery) (RolloutPage, error)
 	// Rollout returns one rollout with its worst findings, or ErrNotFound.
 	Rollout(ctx context.Context, in Namespaces, id int64) (RolloutDetail, error)
-	// Compare compares what counts in two visible images, or returns ErrNotFound. Without a platform, the one that Image returns is compared.
+	// Compare compares what counts in two visible images, or returns ErrNotFound. If neither has a platform, it takes one that both have, ErrNoCommonPlatform if there is
+	// none.
 	Compare(ctx context.Context, in Namespaces, from, to model.ImageKey) (Comparison, error)
 	// Trend returns the sums of each day that has any, oldest first. An image counts once in all namespaces together, and once in each of some.
 	Trend(ctx context.Context, in Namespaces, query TrendQuery) ([]TrendDay, error)

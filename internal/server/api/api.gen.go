@@ -3984,7 +3984,8 @@ type CompareImagesParams struct {
 	// To Image ID of the image that replaces it.
 	To string `form:"to" json:"to"`
 
-	// Platform Platform of both images, for example `linux/amd64`. If absent, a scanned platform of each image is selected.
+	// Platform Platform of both images, for example `linux/amd64`. If absent, a platform that both images have is selected, if possible one on which both are scanned; if there
+	// is none, the response is 400.
 	Platform *string `form:"platform,omitempty" json:"platform,omitempty"`
 }
 

@@ -42,6 +42,6 @@ export const fixesOfImagePath = (imageId: string) =>
 export const fixesOfWorkloadPath = ({ namespace, name }: Workload) =>
   `/fixes?${new URLSearchParams({ namespace, workload: name }).toString()}`;
 
-/** Where an image is compared with others, which replace it. */
-export const comparePath = (from: string, to = "") =>
-  `/compare?${new URLSearchParams({ from, ...(to && { to }) }).toString()}`;
+/** Where an image is compared with others of the same platform, which replace it. */
+export const comparePath = (from: string, platform: string) =>
+  `/compare?${new URLSearchParams({ from, ...(platform && { platform }) }).toString()}`;
