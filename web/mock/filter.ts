@@ -24,7 +24,7 @@ export function searchVersions({ packages }: Sums, text: string) {
   if (!name || !packageVersion) return undefined;
   const found = packages.filter(
     ({ package: pkg }) =>
-      pkg.name.toLowerCase() === name.toLowerCase() && pkg.version?.startsWith(packageVersion),
+      pkg.name.toLowerCase() === name.toLowerCase() && pkg.version.startsWith(packageVersion),
   );
   return { packages: found.slice(0, 5), packageVersion };
 }

@@ -39,7 +39,7 @@ export function SearchDialog({ open, onOpenChange, pages }: Props) {
   const found = wanted && data ? groupResults(data, settled) : [];
   const groups = [...(matching.length > 0 ? [{ value: "Pages", items: matching }] : []), ...found];
 
-  const partial = (wanted && data?.partial) || [];
+  const partial = wanted ? (data?.partial ?? []) : [];
 
   let status = "";
   if (wanted && error) {
