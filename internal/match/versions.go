@@ -17,7 +17,7 @@ const maxConstraintParts = 20
 type Versions struct{}
 
 // Constraint says what is wrong with a constraint such as "<2.17" or ">=1.0, <2.17 || =3.0": comparisons with <, <=, >, >= and
-// =, where a comma means "and" and || means "or", which binds less.
+// =, where a comma means "and" and || means "or", which binds less. "=3.0*" accepts versions that begin with 3.0.
 func (Versions) Constraint(text string) error {
 	parts := 0
 	for alternative := range strings.SplitSeq(text, "||") {
@@ -47,6 +47,9 @@ func checkComparison(comparison string) error {
 	if operand == "" {
 		return errors.New("a comparison has no version")
 	}
+	if _, ok := beginning(comparison); !ok && strings.Contains(operand, "*") {
+		return fmt.Errorf("%q contains *, which is only allowed at the end of a comparison with =", comparison)
+	}
 	for _, r := range operand {
 		if r <= ' ' || r > '~' || strings.ContainsRune(`<>=!|&"'()`, r) {
 			return fmt.Errorf("the version %q contains the invalid character %q", operand, r)
@@ -55,9 +58,48 @@ func checkComparison(comparison string) error {
 	return nil
 }
 
+// beginning is what versions begin with that satisfy a comparison such as "=3.0*"; ok is false for other comparisons.
+func beginning(comparison string) (text string, ok bool) {
+	text, ok = strings.CutPrefix(strings.TrimSpace(comparison), "=")
+	if !ok {
+		return "", false
+	}
+	text, ok = strings.CutSuffix(strings.TrimSpace(text), "*")
+	return text, ok && !strings.Contains(text, "*")
+}
+
 // Satisfies reports whether a version of a package of that type satisfies a constraint, by the rules of the type where it has
 // any that can read both, and else by Grype's guess. An error says that even that cannot compare them.
 func (Versions) Satisfies(packageType, packageVersion, constraint string) (bool, error) {
+	if !strings.Contains(constraint, "*") {
+		return satisfiesComparisons(packageType, packageVersion, constraint)
+	}
+	var failed error
+	for alternative := range strings.SplitSeq(constraint, "||") {
+		begins, comparisons := true, []string{}
+		for comparison := range strings.SplitSeq(alternative, ",") {
+			if text, ok := beginning(comparison); ok {
+				begins = begins && strings.HasPrefix(packageVersion, text)
+			} else {
+				comparisons = append(comparisons, comparison)
+			}
+		}
+		if !begins {
+			continue
+		}
+		if len(comparisons) == 0 {
+			return true, nil
+		}
+		ok, err := satisfiesComparisons(packageType, packageVersion, strings.Join(comparisons, ","))
+		if ok {
+			return true, nil
+		}
+		failed = errors.Join(failed, err)
+	}
+	return false, failed
+}
+
+func satisfiesComparisons(packageType, packageVersion, constraint string) (bool, error) {
 	format := pkg.VersionFormat(pkg.Package{Type: syftpkg.Type(packageType)})
 	ok, err := satisfies(packageVersion, constraint, format)
 	if err != nil && format != version.UnknownFormat {

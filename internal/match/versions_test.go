@@ -9,7 +9,7 @@ import (
 )
 
 func TestConstraint(t *testing.T) {
-	for _, good := range []string{"<2.17", ">=1.0, <2.17", "<1||>2,<3", "= 1:2.3-4~deb12u1", "<=v1.2.3-rc.1+build", " > 0 "} {
+	for _, good := range []string{"<2.17", ">=1.0, <2.17", "<1||>2,<3", "= 1:2.3-4~deb12u1", "<=v1.2.3-rc.1+build", " > 0 ", "=3.0*", "<1, = 3.0* || =*"} {
 		if err := (match.Versions{}).Constraint(good); err != nil {
 			t.Errorf("%q: %v", good, err)
 		}
@@ -17,7 +17,8 @@ func TestConstraint(t *testing.T) {
 	for bad, want := range map[string]string{
 		"": "does not start", "2.17": "does not start", "<": "no version", "<1,": "does not start", "=<1": `"=<" is not`, "<1 2": "' '",
 		"<1|2": `'|'`, "!=1": "does not start", "<é": "'é'", "<\x00": `'\x00'`, strings.Repeat("<1,", 20) + "<1": "limit of 20",
-		"~1": "does not start", "(<1)": "does not start",
+		"~1": "does not start", "(<1)": "does not start", "<3*": "only allowed at the end", "=3.*.1": "only allowed at the end", "=3**": "only allowed at the end",
+		"=<3*": `"=<" is not`, "3*": "does not start",
 	} {
 		err := (match.Versions{}).Constraint(bad)
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -46,6 +47,16 @@ func TestSatisfies(t *testing.T) {
 		{"gem", "1.0.a", "<1.0", true},
 		{"unheard-of", "7", ">6", true},
 		{"npm", "1.2.3.4-not.semantic.", "<2", true}, // by guess
+		{"deb", "3.0.11-1~deb12u2", "=3.0*", true},
+		{"deb", "3.01-1", "=3.0*", true},
+		{"deb", "3.1-1", "=3.0*", false},
+		{"deb", "13.0-1", "=3.0*", false},
+		{"deb", "3.0.11-1", "= 3.0*, <3.0.9-1", false},
+		{"deb", "3.0.7-1", "<3.0.9-1, =3.0*", true},
+		{"deb", "3.2-1", "=3.0*, <4 || =3.2*", true},
+		{"deb", "3.2-1", "=3.0* || <3.3-1", true},
+		{"deb", "3.2-1", "=3.2*, =3.0*", false},
+		{"unheard-of", "not a version", "=not*", true},
 	} {
 		got, err := (match.Versions{}).Satisfies(test.kind, test.version, test.constraint)
 		if got != test.want {
@@ -87,6 +98,7 @@ func FuzzVersions(f *testing.F) {
 	f.Add("deb", "1:1", "<2")
 	f.Add("java-archive", "", ">=1.0, <2.17 || =3.0")
 	f.Add("rpm", "~^", "=1e9999")
+	f.Add("npm", "3.0.1", "=3.0*, <4 || =*")
 	f.Fuzz(func(t *testing.T, kind, version, constraint string) {
 		if len(constraint) > 256 || (match.Versions{}).Constraint(constraint) != nil {
 			return

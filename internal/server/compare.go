@@ -26,6 +26,9 @@ func (o operations) CompareImages(ctx context.Context, request api.CompareImages
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, problem.New(http.StatusNotFound, "one of the images was not found; both must run, or have run within the retention period")
 	}
+	if errors.Is(err, store.ErrNoCommonPlatform) {
+		return nil, problem.BadRequest("the images have no platform in common; compare two images that run on the same platform")
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -49,7 +49,7 @@ func (s *Server) exportFixes(ctx context.Context, query store.FixQuery) (*export
 	return csvExport(ctx, s, csvList[store.Fix]{
 		name: "fixes",
 		columns: slices.Concat([]string{"action", "summary", "image_id", "platform", "package", "version", "fix_version"}, countColumns,
-			[]string{"overdue", "risk", "packages", "workloads", "owners", "tag", "newer_tag", "opened"}),
+			[]string{"overdue", "risk", "packages", "workloads", "workload_count", "owners", "tag", "newer_tag", "opened"}),
 		page: func(ctx context.Context, page store.Page) ([]store.Fix, string, int, error) {
 			query.Page = page
 			found, err := s.store.ListFixes(ctx, visible(ctx), query)
@@ -62,15 +62,8 @@ func (s *Server) exportFixes(ctx context.Context, query store.FixQuery) (*export
 				one := item.Packages[0]
 				cells[4], cells[5], cells[6] = one.Name, one.Version, value(one.FixVersion)
 			}
-			var owners []string
-			for _, w := range fix.Workloads {
-				if w.Owner != "" {
-					owners = append(owners, w.Owner)
-				}
-			}
-			slices.Sort(owners)
 			cells = append(append(cells, countCells(fix.Counts)...), strconv.Itoa(fix.Overdue), decimal(fix.Risk), strconv.Itoa(fix.PackageCount),
-				workloadsCell(fix.Workloads), ownersCell(slices.Compact(owners)))
+				workloadsCell(fix.Workloads), strconv.Itoa(fix.WorkloadCount), ownersCell(fix.Owners))
 			if item.NewerTag == nil {
 				return append(cells, "", "", "")
 			}
@@ -83,7 +76,7 @@ func (s *Server) toFixItem(fix *store.Fix) api.FixItem {
 	item := api.FixItem{
 		Action: api.FixAction(fix.Kind), ImageId: fix.Image.ImageID, Platform: fix.Image.Platform.String(), Counts: toCounts(fix.Counts), Overdue: fix.Overdue,
 		Risk: fix.Risk, Packages: make([]api.FixItemPackage, 0, len(fix.Packages)), PackageCount: fix.PackageCount,
-		Workloads: toWorkloads(fix.Workloads), WorkloadCount: fix.WorkloadCount,
+		Workloads: toWorkloads(fix.Workloads), WorkloadCount: fix.WorkloadCount, Owners: optionalList(fix.Owners),
 	}
 	version := "" // That of the first package, which is the only one of an update.
 	for i := range fix.Packages {

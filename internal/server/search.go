@@ -1,8 +1,12 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -44,49 +48,55 @@ func (o operations) Search(ctx context.Context, request api.SearchRequestObject)
 	}
 	reads, ctx := errgroup.WithContext(ctx)
 	reads.SetLimit(searchReads)
-	reads.Go(func() error {
+	var gaps searchGaps
+	read := func(kind api.SearchGapKind, list func() error) {
+		reads.Go(func() error { return gaps.note(kind, list()) })
+	}
+	read(api.Vulnerabilities, func() error {
 		found, err := o.s.store.ListVulnerabilities(ctx, visible(ctx), store.VulnerabilityQuery{Text: text, Sort: store.SortVulnerabilityRisk, Page: page})
 		for _, one := range found.Vulnerabilities {
 			answer.Vulnerabilities = append(answer.Vulnerabilities, toVulnerabilitySummary(one))
 		}
 		return err
 	})
-	reads.Go(func() error {
-		found, err := o.s.store.ListPackages(ctx, visible(ctx), packagesNamed(text, page))
+	read(api.Packages, func() error {
+		query := packagesNamed(text, page)
+		found, err := o.s.store.ListPackages(ctx, visible(ctx), query)
 		for _, one := range found.Packages {
 			answer.Packages = append(answer.Packages, toPackageSummary(one))
 		}
+		answer.PackageVersion = optional(query.VersionText)
 		return err
 	})
-	reads.Go(func() error {
+	read(api.Images, func() error {
 		found, err := o.s.store.ListImages(ctx, visible(ctx), store.ImageQuery{Text: text, Sort: store.SortSeverity, Page: page})
 		for _, one := range found.Images {
 			answer.Images = append(answer.Images, o.s.toImage(one))
 		}
 		return err
 	})
-	reads.Go(func() error {
+	read(api.Containers, func() error {
 		found, err := o.s.store.ListCoverage(ctx, visible(ctx), store.CoverageQuery{Text: text, Page: page})
 		for _, one := range found.Containers {
 			answer.Containers = append(answer.Containers, toContainerCoverage(one))
 		}
 		return err
 	})
-	reads.Go(func() error {
+	read(api.Workloads, func() error {
 		found, err := o.s.store.ListWorkloads(ctx, visible(ctx), store.WorkloadQuery{Text: text, Sort: store.SortWorkloadSeverity, Page: page})
 		for _, one := range found.Workloads {
 			answer.Workloads = append(answer.Workloads, toWorkloadSummary(one))
 		}
 		return err
 	})
-	reads.Go(func() error {
+	read(api.Owners, func() error {
 		found, err := o.s.store.ListOwners(ctx, visible(ctx), store.OwnerQuery{Text: text, Sort: store.SortOwnerSeverity, Page: page})
 		for _, one := range found.Owners {
 			answer.Owners = append(answer.Owners, toOwnerSummary(one))
 		}
 		return err
 	})
-	reads.Go(func() error {
+	read(api.Namespaces, func() error {
 		names, err := o.s.namespacesNamed(ctx, text, limit)
 		answer.Namespaces = append(answer.Namespaces, names...)
 		return err
@@ -94,11 +104,36 @@ func (o operations) Search(ctx context.Context, request api.SearchRequestObject)
 	if err := reads.Wait(); err != nil {
 		return nil, err
 	}
+	answer.Partial = gaps.list()
 	return answer, nil
 }
 
+// searchGaps are the kinds that a search leaves out, because the store looks at less than they need.
+type searchGaps struct {
+	mu   sync.Mutex
+	gaps []api.SearchGap
+}
+
+// note keeps that a kind is left out if this is why it could not be listed, and returns every other error.
+func (g *searchGaps) note(kind api.SearchGapKind, err error) error {
+	limit, ok := errors.AsType[*store.LimitError](err)
+	if !ok {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.gaps = append(g.gaps, api.SearchGap{Kind: kind, Detail: limit.Detail})
+	return nil
+}
+
+// list returns the kinds by name, nil if there are none.
+func (g *searchGaps) list() *[]api.SearchGap {
+	slices.SortFunc(g.gaps, func(a, b api.SearchGap) int { return cmp.Compare(a.Kind, b.Kind) })
+	return optionalList(g.gaps)
+}
+
 // packagesNamed asks for packages whose name contains a text. A text of a whole name and the beginning of a version, as in "openssl 3.0" and
-// "openssl@3.0", asks for these versions of the package.
+// "openssl@3.0", asks for these versions of the package. Neither regards ASCII case.
 func packagesNamed(text string, page store.Page) store.PackageQuery {
 	query := store.PackageQuery{Text: text, Sort: store.SortPackageSeverity, Page: page}
 	// The name of an npm package may begin with an at sign.
@@ -107,7 +142,7 @@ func packagesNamed(text string, page store.Page) store.PackageQuery {
 		return query
 	}
 	name, version := strings.TrimSpace(text[:at]), text[at+1:]
-	query.Text, query.Name, query.VersionText = "", name, version
+	query.Text, query.Name, query.AnyCase, query.VersionText = "", name, true, version
 	query.Version = func(_, candidate string) bool { return strings.HasPrefix(candidate, version) }
 	return query
 }

@@ -1,15 +1,20 @@
 package server_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/scanner-operator/scanner-operator/internal/server"
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
+	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
 // TestSearch finds each kind by what users type.
@@ -22,6 +27,8 @@ func TestSearch(t *testing.T) {
 		"log4j-core@2.14":    {"package log4j-core 2.14.1"},
 		"log4j-core 2.17":    {"package log4j-core 2.17.0"},
 		"log4j-core 9":       nil,
+		"Log4J-Core 2.17":    {"package log4j-core 2.17.0"},
+		"LOG4J-CORE@2.14":    {"package log4j-core 2.14.1"},
 		// Only a whole name is followed by a version.
 		"log4j 2.17":   nil,
 		"side:1":       {"container side"},
@@ -80,5 +87,48 @@ func TestSearchLimit(t *testing.T) {
 	f.must(json.Unmarshal([]byte(f.do(http.MethodGet, "/api/v1/search?limit=1&text=log4j", "").body), &results))
 	if len(results.Packages) != 1 {
 		t.Errorf("%d packages", len(results.Packages))
+	}
+}
+
+// boundedStore has a list that asks for more than it looks at, and one that fails.
+type boundedStore struct {
+	store.Store
+	owners error
+}
+
+func (boundedStore) ListPackages(context.Context, store.Namespaces, store.PackageQuery) (store.PackagePage, error) {
+	return store.PackagePage{}, fmt.Errorf("list packages: %w", &store.LimitError{Detail: "more than 7 of them"})
+}
+
+func (s boundedStore) ListOwners(context.Context, store.Namespaces, store.OwnerQuery) (store.OwnerPage, error) {
+	return store.OwnerPage{}, s.owners
+}
+
+// TestSearchBeyondBounds: a kind that the store cannot list is left out, and the others are not. Other errors fail the search.
+func TestSearchBeyondBounds(t *testing.T) {
+	const target = "/api/v1/search?text=log4j"
+	for _, test := range []struct {
+		owners error
+		want   []api.SearchGap
+	}{
+		{nil, []api.SearchGap{{Kind: api.Packages, Detail: "more than 7 of them"}}},
+		{&store.LimitError{Detail: "too many"}, []api.SearchGap{{Kind: api.Owners, Detail: "too many"}, {Kind: api.Packages, Detail: "more than 7 of them"}}},
+	} {
+		f := newFixture(t, func(c *server.Config) { c.Store = boundedStore{c.Store, test.owners} })
+		a := f.do(http.MethodGet, target, "")
+		var results api.SearchResults
+		f.must(json.Unmarshal([]byte(a.body), &results))
+		if a.status != http.StatusOK || results.Partial == nil || results.Packages == nil || len(results.Packages) != 0 {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+		if diff := cmp.Diff(test.want, *results.Partial); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	f := newFixture(t, func(c *server.Config) { c.Store = boundedStore{c.Store, store.ErrUnavailable} })
+	f.do(http.MethodGet, target, "").problem(t, http.StatusServiceUnavailable, "unavailable")
+	full := newFullFixture(t).do(http.MethodGet, target, "")
+	if strings.Contains(full.body, `"partial"`) {
+		t.Errorf("complete results are partial: %s", full.body)
 	}
 }

@@ -56,6 +56,8 @@ type Fix struct {
 	// Workloads names the first MaxReach by name that run the image, of those that the query chooses; WorkloadCount counts them all.
 	Workloads     []Workload
 	WorkloadCount int
+	// Owners are those of all these workloads, by name, at most MaxImageOwners.
+	Owners []string
 	// NewerTag is that of FixNewerTag, and otherwise nil.
 	NewerTag *FixTag
 }

@@ -49,7 +49,7 @@ const MaxTrendDays = 400
 // are none when From is after To.
 type TrendQuery struct {
 	From, To time.Time
-	// Namespace limits the sums to one namespace, "" means the whole cluster.
+	// Namespace limits the sums, the changes and the rollouts to one namespace, "" means the whole cluster.
 	Namespace string
 }
 
@@ -61,8 +61,8 @@ type TrendDay struct {
 	// image once.
 	Images, Scanned int
 	Counts          Counts
-	// Opened and Closed count the findings of distinct packages that database updates opened and closed on that day, in
-	// the whole cluster; as far as changes are kept.
+	// Opened and Closed count the findings of distinct packages that database updates opened and closed on that day, in packages of images that were in the
+	// visible namespaces then, or in that of the query; as far as changes are kept.
 	Opened, Closed model.SeverityCounts
 	// Databases is how many database updates came into use on that day, Rollouts how many rollouts began in the visible namespaces, or in that
 	// of the query; as far as they are kept.

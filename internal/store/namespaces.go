@@ -15,6 +15,9 @@ import (
 // ErrNotScanned says that the operator does not scan an image: nothing runs it, or there is an external report about it.
 var ErrNotScanned = errors.New("the image is not scanned")
 
+// ErrNoCommonPlatform says that two images are not known on the same platform.
+var ErrNoCommonPlatform = errors.New("the images have no platform in common")
+
 // ErrOtherNamespaces says that a change touches namespaces beside those that it may touch.
 var ErrOtherNamespaces = errors.New("other namespaces are affected")
 
@@ -61,6 +64,17 @@ func (n Namespaces) Contains(name string) bool {
 	}
 	_, found := slices.BinarySearch(n.names, name)
 	return found
+}
+
+// In is the part of them that is one namespace, or all of them if its name is "".
+func (n Namespaces) In(name string) Namespaces {
+	switch {
+	case name == "":
+		return n
+	case n.Contains(name):
+		return OnlyNamespaces(name)
+	}
+	return OnlyNamespaces()
 }
 
 // ContainsAny reports whether one of some namespaces is among them, of all namespaces also when there are none.
@@ -225,7 +239,8 @@ type Reader interface {
 	ListRollouts(ctx context.Context, in Namespaces, query RolloutQuery) (RolloutPage, error)
 	// Rollout returns one rollout with its worst findings, or ErrNotFound.
 	Rollout(ctx context.Context, in Namespaces, id int64) (RolloutDetail, error)
-	// Compare compares what counts in two visible images, or returns ErrNotFound. Without a platform, the one that Image returns is compared.
+	// Compare compares what counts in two visible images, or returns ErrNotFound. If neither has a platform, it takes one that both have, ErrNoCommonPlatform if there is
+	// none.
 	Compare(ctx context.Context, in Namespaces, from, to model.ImageKey) (Comparison, error)
 	// Trend returns the sums of each day that has any, oldest first. An image counts once in all namespaces together, and once in each of some.
 	Trend(ctx context.Context, in Namespaces, query TrendQuery) ([]TrendDay, error)

@@ -164,8 +164,9 @@ func (e *LimitError) Error() string { return e.Detail }
 // PackageQuery asks for a page of packages. Zero fields do not filter.
 type PackageQuery struct {
 	Where
-	// Name is the whole name; Text must be contained in the name, without regard to ASCII case.
+	// Name is the whole name, with AnyCase without regard to ASCII case; Text must be contained in the name, without regard to ASCII case.
 	Name, Text string
+	AnyCase    bool
 	Type       string
 	// Version keeps packages whose version it accepts. It needs Name, and is called once for each distinct type and version.
 	// VersionText stands for it in page tokens.

@@ -22,6 +22,8 @@ test("an image is compared with another one that is searched, and the other way 
   await expect(page).toHaveURL(
     (url) => url.searchParams.get("from") === from?.imageId && url.searchParams.get("to") === to?.imageId,
   );
+  expect(new URL(page.url()).searchParams.get("platform")).toBe(from?.platform);
+  expect(operator.queries.at(-1)).toContain(new URLSearchParams({ platform: to?.platform ?? "" }).toString());
   await expect(page.getByRole("region", { name: "From" })).toContainText("Scanned");
   const opened = page.getByRole("region", { name: "Opened" });
   const closed = page.getByRole("region", { name: "Closed" });
@@ -31,6 +33,26 @@ test("an image is compared with another one that is searched, and the other way 
   await expect(closed.getByText(total ?? "none", { exact: true })).toBeVisible();
   await page.getByRole("button", { name: 'Change the image "from"' }).click();
   await expect(page.getByRole("region", { name: "From" })).toBeVisible();
+  await expectFits(page);
+});
+
+test("images of another platform are offered when all platforms are asked for", async ({ page, open }) => {
+  const operator = await open({}, ({ images }) => {
+    const scanned = images.filter(({ state }) => state === "Scanned");
+    for (const image of scanned) image.platform = image === scanned[1] ? "linux/arm64" : "linux/amd64";
+    return detailPath(scanned[0]?.imageId ?? "");
+  });
+  const [, other] = operator.images.filter(({ state }) => state === "Scanned");
+  await page.getByRole("link", { name: "Compare" }).click();
+  await expect(page).toHaveURL((url) => url.searchParams.get("platform") === "linux/amd64");
+  await page.getByRole("searchbox", { name: 'Search the image "To"' }).fill(other?.imageId ?? "none");
+  await expect(page.getByText("No other scanned image matches.")).toBeVisible();
+  await page.getByRole("button", { name: "show images of all platforms" }).click();
+  const found = page.getByRole("region", { name: "To" }).getByRole("listitem");
+  await expect(found).toContainText("linux/arm64");
+  await found.getByRole("button").click();
+  await expect(page).toHaveURL((url) => url.searchParams.get("platform") === "linux/arm64");
+  await expect(page.getByText("no container runs it any longer on the platform linux/arm64")).toBeVisible();
   await expectFits(page);
 });
 

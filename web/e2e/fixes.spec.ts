@@ -1,4 +1,4 @@
-import { makeFixes } from "../mock/fixes.ts";
+import { filterFixes, makeFixes } from "../mock/fixes.ts";
 import { expect, expectFits, test } from "./fixtures.ts";
 
 test("actions come with the highest risk first, explain themselves and lead to their images", async ({
@@ -38,6 +38,31 @@ test("actions come with the highest risk first, explain themselves and lead to t
 });
 
 for (const width of [360, 1440]) {
+  test(`actions of a workload, and of workloads without an owner, ${width} px`, async ({ page, open }) => {
+    await page.setViewportSize({ width, height: 900 });
+    const operator = await open({ sums: { owners: true } }, "/workloads");
+    const actions = (params: Record<string, string>) =>
+      filterFixes(makeFixes(operator.images, operator.sums), new URLSearchParams(params)).length;
+    const { namespace, name } = operator.sums.workloads.find(
+      ({ workload }) => actions({ namespace: workload.namespace, workload: workload.name }) > 0,
+    )?.workload ?? { namespace: "none", name: "none" };
+    await page.getByRole("searchbox", { name: "Search workloads" }).fill(name);
+    const details = page.getByRole("button", { name: new RegExp(`^Details of ${namespace}/.*/${name}$`) });
+    await details.first().click();
+    await page.getByRole("link", { name: "What to fix first" }).click();
+    await expect(page.getByRole("textbox", { name: "Workload" })).toHaveValue(name);
+    await expect(page.getByText(`${actions({ namespace, workload: name })} actions`)).toBeVisible();
+    await expectFits(page);
+    await page.goto(new URL("/fixes?owner=nobody", page.url()).href);
+    await expect(page.getByText("No action matches")).toBeVisible();
+    await page.getByRole("button", { name: "Without an owner" }).click();
+    await expect(page).toHaveURL(/\/fixes\?noOwner=true$/);
+    await expect(page.getByText(`${actions({ noOwner: "true" })} actions`)).toBeVisible();
+    await expectFits(page);
+    await page.getByRole("textbox", { name: "Owner" }).fill("nobody");
+    await expect(page).toHaveURL(/\/fixes\?owner=nobody$/);
+  });
+
   test(`a newer tag is an action, ${width} px`, async ({ page, open }) => {
     await page.setViewportSize({ width, height: 900 });
     await open({}, "/fixes?action=newerTag");

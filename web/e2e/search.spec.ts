@@ -59,6 +59,17 @@ test("so does it in a search that is opened while the one before closes", async 
   await page.emulateMedia({ reducedMotion: "reduce" });
 });
 
+test("leads to all packages of a name and a version, in any case", async ({ page, open }) => {
+  const operator = await open();
+  const { name, version = "" } = operator.sums.packages[0]?.package ?? { name: "none" };
+  await page.getByRole("button", { name: "Search", exact: true }).click();
+  await expect(page.getByRole("combobox", { name: "Search" })).toBeFocused();
+  await page.keyboard.type(`${name.toUpperCase()} ${version}`);
+  await page.getByRole("option", { name: `Packages that match “${name} ${version}”` }).click();
+  await expect(page).toHaveURL((url) => url.searchParams.get("version") === `=${version}*`);
+  await expect(page.getByRole("row").filter({ hasText: version }).first()).toContainText(name);
+});
+
 test("says why a search failed", async ({ page, open }) => {
   await open({ fail: (path) => (path === "/api/v1/search" ? 400 : undefined) });
   await page.getByRole("button", { name: "Search", exact: true }).click();

@@ -7,6 +7,7 @@ const severities = ["Critical", "High", "Medium", "Low", "Negligible", "Unknown"
 export function satisfies(version: string, constraint: string): boolean {
   const numbers = (text: string) => (text.match(/\d+/g) ?? []).map(Number);
   return constraint.split(",").every((part) => {
+    if (part.endsWith("*")) return version.startsWith(part.slice(1, -1));
     const [, operator = "=", wanted = ""] = /^\s*(<=|>=|<|>|=)?\s*(.*)$/.exec(part) ?? [];
     const [a, b] = [numbers(version), numbers(wanted)];
     const index = b.findIndex((value, place) => value !== (a[place] ?? 0));
@@ -15,6 +16,17 @@ export function satisfies(version: string, constraint: string): boolean {
     if (operator.startsWith(">")) return order > 0 || (operator === ">=" && order === 0);
     return order === 0;
   });
+}
+
+/** What a search finds for the complete name of a package and the beginning of a version; undefined if the text is not that. */
+export function searchVersions({ packages }: Sums, text: string) {
+  const [, name, packageVersion] = /^(.+)[ @]([^ @]+)$/.exec(text) ?? [];
+  if (!name || !packageVersion) return undefined;
+  const found = packages.filter(
+    ({ package: pkg }) =>
+      pkg.name.toLowerCase() === name.toLowerCase() && pkg.version.startsWith(packageVersion),
+  );
+  return { packages: found.slice(0, 5), packageVersion };
 }
 
 /** The rows of one kind that the parameters keep, and what its page holds beside them. */

@@ -170,5 +170,7 @@ export const filterFixes = (all: FixItem[], params: URLSearchParams) =>
       (params.get("overdue") !== "true" || overdue > 0) &&
       (["namespace", "owner"] as const).every(
         (name) => !params.get(name) || workloads.some((workload) => workload[name] === params.get(name)),
-      ),
+      ) &&
+      (!params.get("workload") || workloads.some(({ name }) => name === params.get("workload"))) &&
+      (params.get("noOwner") !== "true" || workloads.some(({ owner }) => owner === undefined)),
   );

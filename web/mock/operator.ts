@@ -136,8 +136,11 @@ export class RolloutOperator extends MockOperator {
   }
 
   #compare(params: URLSearchParams, response: ServerResponse) {
+    const wanted = params.get("platform");
     const [from, to] = ["from", "to"].map((name) =>
-      this.images.find(({ imageId }) => imageId === params.get(name)),
+      this.images.find(
+        ({ imageId, platform }) => imageId === params.get(name) && (!wanted || platform === wanted),
+      ),
     );
     if (!from || !to) answer(response, 404, problem(404, "one of the images was not found"));
     else {

@@ -24,7 +24,7 @@ import { makeNewerTags } from "./newer-tags.ts";
 import { makePolicies } from "./policies.ts";
 import { sendFile } from "./static.ts";
 import { hostileFindings, hostileImages } from "./hostile.ts";
-import { agesMatch, byCreation, filterSums, runs } from "./filter.ts";
+import { agesMatch, byCreation, filterSums, searchVersions, runs } from "./filter.ts";
 import {
   hostileSums,
   makeAffected,
@@ -381,6 +381,7 @@ export class MockOperator {
       workloads: of("workloads"),
       namespaces: [...namespaces].filter((name) => name.includes(text)).slice(0, 5),
       owners: this.options.sums?.owners ? of("owners") : [],
+      ...searchVersions(sums, params.get("text") ?? ""),
     } as SearchResults;
   }
 

@@ -810,6 +810,39 @@ func (e RolloutEvaluationState) Valid() bool {
 	}
 }
 
+// Defines values for SearchGapKind.
+const (
+	Containers      SearchGapKind = "containers"
+	Images          SearchGapKind = "images"
+	Namespaces      SearchGapKind = "namespaces"
+	Owners          SearchGapKind = "owners"
+	Packages        SearchGapKind = "packages"
+	Vulnerabilities SearchGapKind = "vulnerabilities"
+	Workloads       SearchGapKind = "workloads"
+)
+
+// Valid indicates whether the value is a known member of the SearchGapKind enum.
+func (e SearchGapKind) Valid() bool {
+	switch e {
+	case Containers:
+		return true
+	case Images:
+		return true
+	case Namespaces:
+		return true
+	case Owners:
+		return true
+	case Packages:
+		return true
+	case Vulnerabilities:
+		return true
+	case Workloads:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SessionAuth.
 const (
 	Kubernetes SessionAuth = "kubernetes"
@@ -2496,8 +2529,11 @@ type FixItem struct {
 	NewerTag *FixItemTag `json:"newerTag,omitempty"`
 
 	// Overdue Number of these findings whose due date has passed.
-	Overdue      int `json:"overdue"`
-	PackageCount int `json:"packageCount"`
+	Overdue int `json:"overdue"`
+
+	// Owners The owners of all these workloads, the first 20 by name.
+	Owners       *[]string `json:"owners,omitempty"`
+	PackageCount int       `json:"packageCount"`
 
 	// Packages Up to 10 packages with these findings, those with the highest risk first. An update has one.
 	Packages []FixItemPackage `json:"packages"`
@@ -2507,8 +2543,10 @@ type FixItem struct {
 	Risk float64 `json:"risk"`
 
 	// Summary The action in one sentence, such as `Update lodash from 4.17.20 to 4.17.21`.
-	Summary       string `json:"summary"`
-	WorkloadCount int    `json:"workloadCount"`
+	Summary string `json:"summary"`
+
+	// WorkloadCount Number of all these workloads.
+	WorkloadCount int `json:"workloadCount"`
 
 	// Workloads The first 20 workloads by name that run the image, of those that match the filters. With `newerTag`, those in namespaces where containers name the
 	// image with the tag.
@@ -3372,13 +3410,29 @@ type ScanResult struct {
 	Report json.RawMessage `json:"report"`
 }
 
+// SearchGap defines model for SearchGap.
+type SearchGap struct {
+	// Detail Which limit is exceeded.
+	Detail string        `json:"detail"`
+	Kind   SearchGapKind `json:"kind"`
+}
+
+// SearchGapKind defines model for SearchGap.Kind.
+type SearchGapKind string
+
 // SearchResults defines model for SearchResults.
 type SearchResults struct {
-	Containers      []ContainerCoverage    `json:"containers"`
-	Images          []Image                `json:"images"`
-	Namespaces      []string               `json:"namespaces"`
-	Owners          []OwnerSummary         `json:"owners"`
-	Packages        []PackageSummary       `json:"packages"`
+	Containers []ContainerCoverage `json:"containers"`
+	Images     []Image             `json:"images"`
+	Namespaces []string            `json:"namespaces"`
+	Owners     []OwnerSummary      `json:"owners"`
+
+	// PackageVersion What versions of the packages begin with, if the text has a version behind the name of a package. The list of packages has them with this `version`: `=`, this text and `*`.
+	PackageVersion *string          `json:"packageVersion,omitempty"`
+	Packages       []PackageSummary `json:"packages"`
+
+	// Partial The kinds whose results are left out, because the operator would have to read more for them than it does; absent if there are none.
+	Partial         *[]SearchGap           `json:"partial,omitempty"`
 	Vulnerabilities []VulnerabilitySummary `json:"vulnerabilities"`
 	Workloads       []WorkloadSummary      `json:"workloads"`
 }
@@ -3936,7 +3990,8 @@ type CompareImagesParams struct {
 	// To Image ID of the image that replaces it.
 	To string `form:"to" json:"to"`
 
-	// Platform Platform of both images, for example `linux/amd64`. If absent, a scanned platform of each image is selected.
+	// Platform Platform of both images, for example `linux/amd64`. If absent, a platform that both images have is selected, if possible one on which both are scanned; if there
+	// is none, the response is 400.
 	Platform *string `form:"platform,omitempty" json:"platform,omitempty"`
 }
 
@@ -4425,7 +4480,7 @@ type ListPackagesParams struct {
 	Name *string `form:"name,omitempty" json:"name,omitempty"`
 
 	// Version Return packages whose version satisfies this constraint, such as "<2.17" or ">=1.0, <2.17 || =3.0". Versions are compared by the
-	// rules of the package type. Requires "name".
+	// rules of the package type. "=3.0*" returns versions that begin with this text. Requires "name".
 	Version *string `form:"version,omitempty" json:"version,omitempty"`
 
 	// Text Part of the name, case-insensitive.

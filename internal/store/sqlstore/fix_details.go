@@ -52,6 +52,10 @@ func (r *fixReader) fixes(entries []fixEntry) ([]store.Fix, error) {
 	if err != nil {
 		return nil, err
 	}
+	owners, err := ownersOfImages(r.tx, uses(r.tx.Table("image_uses AS u"), r.chosen), images)
+	if err != nil {
+		return nil, err
+	}
 	tags, err := r.tagDetails(entries)
 	if err != nil {
 		return nil, err
@@ -65,9 +69,9 @@ func (r *fixReader) fixes(entries []fixEntry) ([]store.Fix, error) {
 			return nil, err
 		}
 		fix.Kind, fix.Overdue, fix.Risk = fixKinds[e.Action], entries[i].Overdue, float64(e.RiskMicros)/1e6
-		fix.Workloads, fix.WorkloadCount = slices.Clone(running[e.ImagePk].first), running[e.ImagePk].count
+		fix.Workloads, fix.WorkloadCount, fix.Owners = slices.Clone(running[e.ImagePk].first), running[e.ImagePk].count, owners[e.ImagePk]
 		if tag := tags[place]; tag != nil {
-			fix.NewerTag, fix.Workloads, fix.WorkloadCount = &tag.fix, tag.running.first, tag.running.count
+			fix.NewerTag, fix.Workloads, fix.WorkloadCount, fix.Owners = &tag.fix, tag.running.first, tag.running.count, tag.owners
 		}
 		sum := countsRow{}
 		for j := range pairs[place] {

@@ -48,7 +48,7 @@ func (r *fixReader) visibleTags(rows []tagRow) ([]tagRow, error) {
 	}
 	err := inParts(ids, func(part []int64) error {
 		var found []int64
-		query := uses(r.tx.Table("tag_fixes AS x").Joins("CROSS JOIN image_uses u").Joins("CROSS JOIN tag_lookup_places p").Where(usedThere), r.chosen)
+		query := r.tagUses()
 		if r.query.ImageID != "" && r.chosen.Where == (store.Where{}) { // It need not run.
 			query = within(r.tx.Table("tag_fixes AS x").Joins("CROSS JOIN tag_lookup_places p").Where("p.lookup = x.lookup"), "p.namespace", r.chosen.in)
 		}
@@ -64,6 +64,11 @@ func (r *fixReader) visibleTags(rows []tagRow) ([]tagRow, error) {
 // usedThere is the condition that the image of row x is used in a namespace p that sees the lookup. An image has few uses, and a namespace many.
 const usedThere = "u.image_pk = x.image_pk AND p.lookup = x.lookup AND p.namespace = u.namespace"
 
+// tagUses selects what runs the images of rows x of tag_fixes where the lookups are visible.
+func (r *fixReader) tagUses() *gorm.DB {
+	return uses(r.tx.Table("tag_fixes AS x").Joins("CROSS JOIN image_uses u").Joins("CROSS JOIN tag_lookup_places p").Where(usedThere), r.chosen)
+}
+
 // tagWorkloads reads which workloads run the images of rows of tag_fixes where the lookups are visible.
 func (r *fixReader) tagWorkloads(ids []int64) (map[int64]running, error) {
 	var rows []struct {
@@ -71,8 +76,7 @@ func (r *fixReader) tagWorkloads(ids []int64) (map[int64]running, error) {
 		Workload store.Workload `gorm:"embedded"`
 		Total    int
 	}
-	used := r.tx.Table("tag_fixes AS x").Joins("CROSS JOIN image_uses u").Joins("CROSS JOIN tag_lookup_places p").Where("x.id IN ? AND "+usedThere, ids)
-	distinct := uses(used, r.chosen).Distinct("x.id, u.namespace, u.kind, u.name")
+	distinct := r.tagUses().Where("x.id IN ?", ids).Distinct("x.id, u.namespace, u.kind, u.name")
 	numbered := r.tx.Table("(?) AS d", distinct).Select("d.*, COUNT(*) OVER (PARTITION BY d.id) AS total, " +
 		"ROW_NUMBER() OVER (PARTITION BY d.id ORDER BY d.namespace, d.kind, d.name) AS place")
 	err := r.tx.Table("(?) AS r", numbered).Select("r.id, r.namespace, r.kind, r.name, r.total").
@@ -234,6 +238,7 @@ func (r *fixReader) tagPairs(entries []fixEntry, pairs map[fixPlace][]fixPair) e
 type tagDetail struct {
 	fix     store.FixTag
 	running running
+	owners  []string
 }
 
 // tagDetails reads what is said of those entries that are newer tags.
@@ -254,6 +259,10 @@ func (r *fixReader) tagDetails(entries []fixEntry) (map[fixPlace]*tagDetail, err
 		if err != nil {
 			return err
 		}
+		owners, err := ownersBy(r.tx, r.tagUses(), "x.id", part)
+		if err != nil {
+			return err
+		}
 		for i := range rows {
 			row := &rows[i]
 			var opened openedByTag
@@ -263,7 +272,7 @@ func (r *fixReader) tagDetails(entries []fixEntry) (map[fixPlace]*tagDetail, err
 			details[fixPlace{row.ImagePk, fixTag, row.ID}] = &tagDetail{store.FixTag{
 				Lookup: row.Lookup, Repository: row.Repository, From: row.FromTag, Tag: row.Tag, Kind: row.Kind, Digest: row.Digest,
 				Opened: opened.Counts, OpenedFindings: opened.Worst,
-			}, workloads[row.ID]}
+			}, workloads[row.ID], owners[row.ID]}
 		}
 		return nil
 	})

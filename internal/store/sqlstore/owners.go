@@ -115,20 +115,25 @@ func visibleUses(tx *gorm.DB, in store.Namespaces) *gorm.DB {
 
 // ownersOfImages reads the owners of the workloads among uses u that run images; nil stands for all images.
 func ownersOfImages(tx, used *gorm.DB, images []int64) (imageOwners, error) {
+	return ownersBy(tx, used, "u.image_pk", images)
+}
+
+// ownersBy reads the owners of the workloads among uses u, at most store.MaxImageOwners of each number in a column; nil stands for all numbers.
+func ownersBy(tx, used *gorm.DB, column string, ids []int64) (imageOwners, error) {
 	owners := imageOwners{}
 	var some []string
 	if err := tx.Raw("SELECT owner FROM workload_owners LIMIT 1").Scan(&some).Error; err != nil || len(some) == 0 {
 		return owners, err
 	}
 	used = used.Joins(ownersOfUses).Session(&gorm.Session{})
-	return owners, eachPart(images, func(part []int64) error {
-		chosen := of(used, "u.image_pk", part).Distinct("u.image_pk, w.owner").Order("u.image_pk, w.owner")
+	return owners, eachPart(ids, func(part []int64) error {
+		chosen := of(used, column, part).Distinct(column + ", w.owner").Order(column + ", w.owner")
 		return eachRow(chosen, func(scan func(...any) error) error {
-			var image int64
+			var id int64
 			var owner string
-			err := scan(&image, &owner)
-			if len(owners[image]) < store.MaxImageOwners {
-				owners[image] = append(owners[image], owner)
+			err := scan(&id, &owner)
+			if len(owners[id]) < store.MaxImageOwners {
+				owners[id] = append(owners[id], owner)
 			}
 			return err
 		})

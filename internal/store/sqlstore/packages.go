@@ -33,6 +33,7 @@ type packageToken struct {
 	List        string
 	Where       store.Where
 	Name, Text  string
+	AnyCase     bool
 	Type        string
 	VersionText string
 	ImageID     string
@@ -97,7 +98,7 @@ func (s *Store) ListPackages(ctx context.Context, in store.Namespaces, query sto
 		return store.PackagePage{}, fmt.Errorf("%s: a version can be requested only together with a package name", what)
 	}
 	token := packageToken{
-		"packages", query.Where, query.Name, query.Text, query.Type, query.VersionText, query.ImageID, query.MinSeverity, query.Vulnerable,
+		"packages", query.Where, query.Name, query.Text, query.AnyCase, query.Type, query.VersionText, query.ImageID, query.MinSeverity, query.Vulnerable,
 		query.Overdue, micros(query.DueBefore), query.Sort,
 	}
 	var page store.PackagePage
@@ -148,12 +149,20 @@ func (s *Store) ListPackages(ctx context.Context, in store.Namespaces, query sto
 	return page, nil
 }
 
+// named keeps packages p of the name that is asked for.
+func (q *packageSearch) named(packages *gorm.DB) *gorm.DB {
+	if !q.AnyCase {
+		return equals(packages, "p.name", q.Name)
+	}
+	return equals(packages, q.dialect.Lower("p.name"), sqldb.ASCIILower(q.Name))
+}
+
 // chooseVersions asks about the versions of the package and notes the packages that have one that is asked for.
 func (q *packageSearch) chooseVersions(tx *gorm.DB) error {
 	if q.Version == nil {
 		return nil
 	}
-	named := equals(equals(tx.Table("packages AS p"), "p.name", q.Name), "p.type", q.Type)
+	named := equals(q.named(tx.Table("packages AS p")), "p.type", q.Type)
 	if !q.chosen.in.All() {
 		held := tx.Table("image_packages AS ip").Select("ip.package_pk").Where("ip.image_pk IN (?)", visibleImages(tx, q.chosen.in))
 		named = named.Where("p.id IN (?)", held)
@@ -264,7 +273,7 @@ func (q *packageSearch) filter(tx *gorm.DB) *gorm.DB {
 	if q.Name != "" || q.Type != "" || q.Text != "" {
 		packages = packages.Joins("JOIN packages p ON p.id = h.package_pk")
 	}
-	packages = contains(equals(equals(packages, "p.name", q.Name), "p.type", q.Type), q.dialect, q.Text, "p.name")
+	packages = contains(equals(q.named(packages), "p.type", q.Type), q.dialect, q.Text, "p.name")
 	if !q.unfiltered() {
 		chosen := q.holders(tx).Select("ip.package_pk, MIN(ip.excluded) AS excluded")
 		if !q.chosen.in.All() {

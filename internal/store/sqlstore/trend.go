@@ -150,7 +150,7 @@ func (s *Store) Trend(ctx context.Context, in store.Namespaces, query store.Tren
 		if err != nil {
 			return err
 		}
-		changes, err := changesByDay(tx, in, from, to.AddDate(0, 0, 1))
+		changes, err := changesByDay(tx, in.In(query.Namespace), from, to.AddDate(0, 0, 1))
 		if err != nil {
 			return err
 		}

@@ -297,6 +297,15 @@ func (m *searchModel) owned(w store.Workload) store.Workload {
 	return w
 }
 
+// ownersIn are the owners of workloads in a list, by name.
+func ownersIn(workloads []store.Workload) []string {
+	distinct := map[store.Workload]bool{}
+	for _, w := range workloads {
+		distinct[w] = true
+	}
+	return ownersOf(distinct)
+}
+
 // ownersOf are the owners of workloads, by name.
 func ownersOf(workloads map[store.Workload]bool) []string {
 	owners := map[string]bool{}

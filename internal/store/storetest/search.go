@@ -313,6 +313,43 @@ var searchTests = map[string]func(*testing.T, *fixture){
 		affected(store.AffectedQuery{})
 		affected(store.AffectedQuery{Closed: true}, was)
 	},
+	"Images are compared on a platform that both have": func(t *testing.T, f *fixture) {
+		a, b, c := image("a", amd64), image("bb", arm64), image("c", amd64)
+		aArm, cArm := image("a", arm64), image("c", arm64)
+		for _, key := range []model.ImageKey{a, aArm, b, c} {
+			f.catalog(t, key, "1", catalogOf("p"))
+			f.match(t, key, "1", answers{"p": {finding("CVE-1", model.SeverityLow)}})
+		}
+		f.want(t, cArm)
+		must(t, f.RecordUses(t.Context(), "s", []store.Use{use(a, "n", "a"), use(aArm, "m", "a"), use(b, "m", "b"), use(c, "n", "c"), use(cArm, "m", "c")}))
+		id := func(key model.ImageKey) model.ImageKey { return model.ImageKey{ImageID: key.ImageID} }
+		for _, one := range []struct {
+			in       store.Namespaces
+			from, to model.ImageKey
+			want     model.Platform
+			fails    error
+		}{
+			{in: store.AllNamespaces(), from: id(a), to: id(b), want: arm64},
+			{in: store.AllNamespaces(), from: id(b), to: id(a), want: arm64},
+			{in: store.AllNamespaces(), from: id(a), to: id(a), want: amd64},
+			{in: store.AllNamespaces(), from: id(a), to: id(c), want: amd64}, // The other platform is not scanned.
+			{in: store.OnlyNamespaces("m"), from: id(a), to: id(c), want: arm64},
+			{in: store.OnlyNamespaces("n"), from: id(a), to: id(b), fails: store.ErrNotFound},
+			{in: store.AllNamespaces(), from: aArm, to: b, want: arm64},
+			{in: store.AllNamespaces(), from: a, to: image("bb", amd64), fails: store.ErrNotFound},
+		} {
+			got, err := f.Compare(t.Context(), one.in, one.from, one.to)
+			if !errors.Is(err, one.fails) || err == nil && (got.From.Image.Platform != one.want || got.To.Image.Platform != one.want) {
+				t.Errorf("%s with %s of %v: got %s and %s, %v", one.from, one.to, one.in, got.From.Image, got.To.Image, err)
+			}
+		}
+		only := image("d", amd64)
+		f.want(t, only)
+		must(t, f.RecordUses(t.Context(), "t", []store.Use{use(only, "n", "d")}))
+		if _, err := f.Compare(t.Context(), store.AllNamespaces(), id(b), id(only)); !errors.Is(err, store.ErrNoCommonPlatform) {
+			t.Errorf("without a common platform: %v", err)
+		}
+	},
 	"Searches name the first of many": func(t *testing.T, f *fixture) {
 		const many = store.MaxReach + 5
 		var uses []store.Use
@@ -322,9 +359,24 @@ var searchTests = map[string]func(*testing.T, *fixture){
 			keys = append(keys, key)
 			f.catalog(t, key, "1", catalogOf("p"))
 			f.match(t, key, "1", answers{"p": {finding("CVE-1", model.SeverityLow)}})
-			uses = append(uses, use(keys[0], "a", fmt.Sprintf("pod-%02d", i)), use(key, "b", "all"))
+			// The first owners are not those of the first workloads.
+			uses = append(uses, ownedUse(keys[0], "a", fmt.Sprintf("pod-%02d", i), fmt.Sprintf("owner-%02d", many-1-i)), ownedUse(key, "b", "all", "all"))
+		}
+		wantedOwners := []string{"all"}
+		for i := range store.MaxImageOwners - 1 {
+			wantedOwners = append(wantedOwners, fmt.Sprintf("owner-%02d", i))
 		}
 		must(t, f.RecordUses(t.Context(), "s", uses))
+		fixes, err := f.ListFixes(t.Context(), store.AllNamespaces(), store.FixQuery{ImageID: keys[0].ImageID})
+		must(t, err)
+		if fix := fixes.Fixes[0]; len(fix.Workloads) != store.MaxReach || fix.WorkloadCount != many+1 || !slices.Equal(fix.Owners, wantedOwners) {
+			t.Errorf("got %d of %d workloads, and the owners %q", len(fix.Workloads), fix.WorkloadCount, fix.Owners)
+		}
+		fixes, err = f.ListFixes(t.Context(), store.OnlyNamespaces("b"), store.FixQuery{ImageID: keys[0].ImageID})
+		must(t, err)
+		if fix := fixes.Fixes[0]; fix.WorkloadCount != 1 || !slices.Equal(fix.Owners, []string{"all"}) {
+			t.Errorf("in a namespace: got %d workloads, and the owners %q", fix.WorkloadCount, fix.Owners)
+		}
 		affected, err := f.Affected(t.Context(), store.AllNamespaces(), store.AffectedQuery{ID: "CVE-1"})
 		must(t, err)
 		if first := affected.Affected[0]; len(first.Workloads) != store.MaxReach || first.WorkloadCount != many+1 || first.Workloads[0].Name != "pod-00" {

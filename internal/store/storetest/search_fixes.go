@@ -38,7 +38,7 @@ func (m *searchModel) fixes(query store.FixQuery) []store.Fix {
 		}
 		for _, fix := range fixesOf(image.key, m.openIn(image)) {
 			fix.Workloads = sorted(m.workloads(image, query.Where))
-			fix.WorkloadCount = len(fix.Workloads)
+			fix.WorkloadCount, fix.Owners = len(fix.Workloads), ownersOf(m.workloads(image, query.Where))
 			if (query.Kind == "" || query.Kind == fix.Kind) && (!query.KEV || fix.Counts.KEV > 0) {
 				all = append(all, fix)
 			}

@@ -39,6 +39,10 @@ func (m *searchModel) checkPackages() {
 		Type: m.randomText("deb", "java-archive", "npm"), ImageID: m.randomText(modelImageID(0), modelImageID(1), "x"),
 		MinSeverity: m.randomSeverity(), Vulnerable: m.chance(), Owners: true, Sort: []store.PackageSort{"", store.SortPackageSeverity}[m.random.IntN(2)],
 	}
+	query.AnyCase = m.chance()
+	if query.AnyCase {
+		query.Name = strings.ToUpper(query.Name)
+	}
 	calls := map[string]int{}
 	if query.Name != "" && m.random.IntN(2) == 0 {
 		query.VersionText = "<2"
@@ -99,7 +103,7 @@ func (m *searchModel) listedPackages(query store.PackageQuery) []store.PackageSu
 
 func keeps(query store.PackageQuery, one *store.PackageSummary) bool {
 	p := &one.Package
-	return (query.Name == "" || query.Name == p.Name) && strings.Contains(strings.ToLower(p.Name), strings.ToLower(query.Text)) &&
+	return (query.Name == "" || query.Name == p.Name || query.AnyCase && strings.EqualFold(query.Name, p.Name)) && strings.Contains(strings.ToLower(p.Name), strings.ToLower(query.Text)) &&
 		(query.Type == "" || query.Type == p.Type) && (query.Version == nil || strings.HasPrefix(p.Version, "1")) &&
 		(!query.Vulnerable || one.Counts.Total() > 0) && (query.MinSeverity == model.SeverityUnknown || worse(one.Counts, query.MinSeverity))
 }

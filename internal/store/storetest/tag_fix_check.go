@@ -115,6 +115,7 @@ func (m *tagFixModel) expected(in store.Namespaces, query store.FixQuery) []tagA
 		counted := slices.DeleteFunc(m.counted(in, l.Key, query.Where), func(f model.Finding) bool { return !closed[tagKey{f.Vulnerability.ID, f.Package.Name}] })
 		fix := fixOf(l.Key, counted)
 		fix.Kind, fix.Workloads, fix.WorkloadCount = store.FixNewerTag, workloads, len(workloads)
+		fix.Owners = ownersIn(workloads)
 		for i := range fix.Packages {
 			fix.Packages[i].Versions, fix.Packages[i].Vulnerabilities = nil, nil
 		}

@@ -148,6 +148,46 @@ var trendTests = map[string]func(*testing.T, *fixture){
 			}
 		}
 	},
+	"Changes by day in a namespace": func(t *testing.T, f *fixture) {
+		a, b := image("a", amd64), image("bb", amd64)
+		f.at(0)
+		for key, one := range map[model.ImageKey]string{a: "p", b: "q"} {
+			f.catalog(t, key, "1", catalogOf(one))
+			f.match(t, key, "1", answers{one: {finding("CVE-1", model.SeverityLow, "")}})
+		}
+		elsewhere := store.Use{Image: b, Workload: store.Workload{Namespace: "other", Kind: "Pod", Name: "x"}, Container: "c"}
+		must(t, f.RecordUses(t.Context(), "s", append(runs("web", a), elsewhere)))
+		f.rematchAt(t, 20, answers{"p": {finding("CVE-2", model.SeverityHigh, "")}, "q": {finding("CVE-3", model.SeverityCritical, ""), finding("CVE-1", model.SeverityLow, "")}})
+		f.recordDayAt(t, 21)
+		low, high, critical := model.SeverityCounts{Low: 1}, model.SeverityCounts{High: 1}, model.SeverityCounts{Critical: 1}
+		both := model.SeverityCounts{Critical: 1, High: 1}
+		type changed struct{ Opened, Closed model.SeverityCounts }
+		for _, one := range []struct {
+			in        store.Namespaces
+			namespace string
+			want      []changed
+		}{
+			{store.AllNamespaces(), "", []changed{{both, low}}},
+			{store.AllNamespaces(), "n", []changed{{high, low}}},
+			{store.AllNamespaces(), "other", []changed{{critical, model.SeverityCounts{}}}},
+			{store.AllNamespaces(), "x", nil},
+			{store.OnlyNamespaces("n", "other"), "", []changed{{both, low}}},
+			{store.OnlyNamespaces("n", "other"), "other", []changed{{critical, model.SeverityCounts{}}}},
+			{store.OnlyNamespaces("other"), "other", []changed{{critical, model.SeverityCounts{}}}},
+			{store.OnlyNamespaces("other"), "n", nil},
+			{store.OnlyNamespaces("other"), "x' OR '1' = '1", nil},
+		} {
+			days, err := f.Trend(t.Context(), one.in, store.TrendQuery{From: march(1), To: march(9), Namespace: one.namespace})
+			must(t, err)
+			var got []changed
+			for _, day := range days {
+				got = append(got, changed{day.Opened, day.Closed})
+			}
+			if diff := cmp.Diff(one.want, got); diff != "" {
+				t.Errorf("changes by day in namespace %q, of %v (-want +got):\n%s", one.namespace, one.in, diff)
+			}
+		}
+	},
 	"A day as it was last": func(t *testing.T, f *fixture) {
 		a, b := image("a", amd64), image("bb", amd64)
 		f.want(t, a, b)

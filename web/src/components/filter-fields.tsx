@@ -130,3 +130,14 @@ export function OwnerFilter({ value, onChange }: Props<string>) {
     />
   );
 }
+
+/** Only what no owner is known of; absent where no workload has one. */
+export function NoOwnerFilter({ value, onChange }: Props<boolean>) {
+  const hasOwners = useHasOwners();
+  if (!hasOwners && !value) return null;
+  return (
+    <ToggleButton pressed={value} onChange={onChange}>
+      Without an owner
+    </ToggleButton>
+  );
+}

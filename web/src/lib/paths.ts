@@ -38,6 +38,10 @@ export const workloadsOfOwnerPath = (owner: string | undefined) =>
 export const fixesOfImagePath = (imageId: string) =>
   `/fixes?${new URLSearchParams({ image: imageId }).toString()}`;
 
-/** Where an image is compared with others, which replace it. */
-export const comparePath = (from: string, to = "") =>
-  `/compare?${new URLSearchParams({ from, ...(to && { to }) }).toString()}`;
+/** Where the actions for the images of workloads of this name are listed. */
+export const fixesOfWorkloadPath = ({ namespace, name }: Workload) =>
+  `/fixes?${new URLSearchParams({ namespace, workload: name }).toString()}`;
+
+/** Where an image is compared with others of the same platform, which replace it. */
+export const comparePath = (from: string, platform: string) =>
+  `/compare?${new URLSearchParams({ from, ...(platform && { platform }) }).toString()}`;

@@ -10,15 +10,16 @@ import { Brought } from "@/features/rollouts/detail/brought";
 import { SideCard } from "@/features/rollouts/detail/side-card";
 import { InOthers } from "@/features/session/empty";
 import { useCompareImages } from "@/gen/images/images";
-import { useAddress } from "@/lib/address";
+import { orAbsent, useAddress } from "@/lib/address";
 import { listsKey } from "@/lib/lists";
 import { ApiError } from "@/lib/problem";
+import { visible } from "@/lib/text";
 import { compared, type Compared } from "./filters";
 import { Picker } from "./picker";
 
 export function ComparePage() {
   const { filters, update } = useAddress(compared);
-  const { from, to } = filters;
+  const { from, to, platform } = filters;
   return (
     <>
       <BackLink to="/images">Images</BackLink>
@@ -27,26 +28,35 @@ export function ComparePage() {
         hint="The findings that another image opens and closes, compared as the images of a rollout are."
       />
       {from && to ? (
-        <Comparison from={from} to={to} update={update} />
+        <Comparison {...filters} update={update} />
       ) : (
         <Picker
           key={from ? "to" : "from"}
           title={from ? "To" : "From"}
           other={from || to}
-          onChoose={(imageId) => update(from ? { to: imageId } : { from: imageId })}
+          platform={platform}
+          onAllPlatforms={() => update({ platform: "" })}
+          onChoose={(imageId, chosen) =>
+            update({ ...(from ? { to: imageId } : { from: imageId }), platform: chosen })
+          }
         />
       )}
     </>
   );
 }
 
-function Comparison({ from, to, update }: Compared & { update: (change: Partial<Compared>) => void }) {
+function Comparison({
+  from,
+  to,
+  platform,
+  update,
+}: Compared & { update: (change: Partial<Compared>) => void }) {
   const { data, error, refetch } = useCompareImages(
-    { from, to },
-    { query: { queryKey: [...listsKey, "compare", from, to] } },
+    { from, to, platform: orAbsent(platform) },
+    { query: { queryKey: [...listsKey, "compare", from, to, platform] } },
   );
   if (!data) {
-    if (error instanceof ApiError && error.status === 404) return <NotKnown />;
+    if (error instanceof ApiError && error.status === 404) return <NotKnown platform={platform} />;
     if (error) return <ErrorPanel error={error} onRetry={() => void refetch()} />;
     return (
       <div role="status" className="mt-4 grid gap-3 lg:grid-cols-2">
@@ -56,7 +66,7 @@ function Comparison({ from, to, update }: Compared & { update: (change: Partial<
       </div>
     );
   }
-  const change = (name: keyof Compared) => (
+  const change = (name: "from" | "to") => (
     <Button size="sm" onClick={() => update({ [name]: "" })} aria-label={`Change the image "${name}"`}>
       Change
     </Button>
@@ -81,7 +91,7 @@ function Comparison({ from, to, update }: Compared & { update: (change: Partial<
   );
 }
 
-function NotKnown() {
+function NotKnown({ platform }: { platform: string }) {
   return (
     <StatePanel
       icon={FileQuestion}
@@ -92,7 +102,10 @@ function NotKnown() {
         </Link>
       }
     >
-      <p>One of the images was removed, or no container runs it any longer.</p>
+      <p>
+        One of the images was removed, or no container runs it any longer
+        {platform && ` on the platform ${visible(platform)}`}.
+      </p>
       <InOthers />
     </StatePanel>
   );

@@ -1,7 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
+import { X } from "lucide-react";
 import { useState } from "react";
 import { SeverityCounts } from "@/components/severity";
 import { ImageName } from "@/components/image-name";
+import { Button } from "@/components/ui/button";
 import { SearchInput } from "@/components/ui/search-input";
 import { Skeleton } from "@/components/ui/skeleton";
 import { ErrorPanel } from "@/components/ui/state";
@@ -16,21 +18,26 @@ interface Props {
   title: string;
   /** The image that is chosen already; empty for none. Images of its repository are offered first. */
   other: string;
-  onChoose: (imageId: string) => void;
+  /** Images of other platforms are not offered; empty for all. */
+  platform: string;
+  onAllPlatforms: () => void;
+  onChoose: (imageId: string, platform: string) => void;
 }
 
 /** The repository of an image ID, as it stands there. */
 const repositoryOf = (imageId: string) => imageId.replace(/@.*$/, "");
 
 /** A search for scanned images. */
-export function Picker({ title, other, onChoose }: Props) {
+export function Picker({ title, other, platform: wanted, onAllPlatforms, onChoose }: Props) {
   const [text, setText] = useState(other ? repositoryOf(other) : "");
   const { data, error, refetch } = useQuery({
     queryKey: ["compare", "images", text],
     queryFn: ({ signal }) =>
       listImages({ text: text || undefined, state: ["Scanned"], pageSize: most }, { signal }),
   });
-  const images = data?.items.filter(({ imageId }) => imageId !== other);
+  const images = data?.items.filter(
+    ({ imageId, platform }) => imageId !== other && (!wanted || platform === wanted),
+  );
   return (
     <section
       aria-label={title}
@@ -41,14 +48,26 @@ export function Picker({ title, other, onChoose }: Props) {
           {title === "To" ? "From" : "To"}: <ImageName imageId={other} className="text-ink" />
         </p>
       )}
-      <SearchInput
-        label={`Search the image "${title}"`}
-        placeholder="Part of the image ID"
-        value={text}
-        maxLength={512}
-        onChange={setText}
-        className="w-full sm:w-96"
-      />
+      <div className="flex flex-wrap gap-2">
+        <SearchInput
+          label={`Search the image "${title}"`}
+          placeholder="Part of the image ID"
+          value={text}
+          maxLength={512}
+          onChange={setText}
+          className="w-full sm:w-96"
+        />
+        {wanted && (
+          <Button
+            onClick={onAllPlatforms}
+            aria-label={`${visible(wanted)}, show images of all platforms`}
+            className="max-w-72 border-accent bg-accent-soft"
+          >
+            <span className="untrusted truncate">{visible(wanted)}</span>
+            <X aria-hidden />
+          </Button>
+        )}
+      </div>
       {error && <ErrorPanel error={error} onRetry={() => void refetch()} />}
       {!data && !error && <Skeleton className="mt-3 h-40 rounded-xl" />}
       {images?.length === 0 && <p className="mt-3 text-[13px] text-muted">No other scanned image matches.</p>}
@@ -57,7 +76,7 @@ export function Picker({ title, other, onChoose }: Props) {
           <li key={`${imageId} ${platform}`}>
             <button
               type="button"
-              onClick={() => onChoose(imageId)}
+              onClick={() => onChoose(imageId, platform)}
               className="grid w-full min-w-0 cursor-pointer gap-x-4 gap-y-1 rounded-md px-2 py-2 text-left text-[13px] hover:bg-subtle sm:grid-cols-[minmax(0,1fr)_18.75rem] sm:items-center"
             >
               <span className="min-w-0">

@@ -110,7 +110,9 @@ export const columns = ({ isOpen, toggle }: Options): Column<FixItem>[] => [
     id: "workloads",
     header: "Workloads",
     meta: { className: "text-[13px] [[role=columnheader]&]:text-xs" },
-    cell: ({ row: { original: row } }) => <Workloads workloads={row.workloads} count={row.workloadCount} />,
+    cell: ({ row: { original: row } }) => (
+      <Workloads workloads={row.workloads} count={row.workloadCount} owners={row.owners} />
+    ),
   },
 ];
 

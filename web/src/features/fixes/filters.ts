@@ -17,6 +17,9 @@ export interface FixFilters {
   overdue: boolean;
   namespace: string;
   owner: string;
+  noOwner: boolean;
+  /** The whole name. */
+  workload: string;
 }
 
 export const fixFilters = address<FixFilters>({
@@ -26,6 +29,8 @@ export const fixFilters = address<FixFilters>({
   overdue: flag("overdue"),
   namespace: text("namespace", 253),
   owner: text("owner", 253),
+  noOwner: flag("noOwner"),
+  workload: text("workload", 253),
 });
 
 export const toRequest = (filters: FixFilters): ListFixesParams => ({
@@ -35,4 +40,6 @@ export const toRequest = (filters: FixFilters): ListFixesParams => ({
   overdue: orAbsent(filters.overdue),
   namespace: orAbsent(filters.namespace),
   owner: orAbsent(filters.owner),
+  noOwner: orAbsent(filters.noOwner && !filters.owner),
+  workload: orAbsent(filters.workload),
 });

@@ -1,7 +1,13 @@
 import { ShieldCheck, X } from "lucide-react";
 import { useCallback, useMemo } from "react";
 import { ExportMenu } from "@/components/export-menu";
-import { KevFilter, NamespaceFilter, OverdueFilter, OwnerFilter } from "@/components/filter-fields";
+import {
+  KevFilter,
+  NamespaceFilter,
+  NoOwnerFilter,
+  OverdueFilter,
+  OwnerFilter,
+} from "@/components/filter-fields";
 import { ImageName } from "@/components/image-name";
 import { Button } from "@/components/ui/button";
 import { FilterBar } from "@/components/ui/filter-bar";
@@ -10,6 +16,7 @@ import { useOpenRows } from "@/components/ui/open-rows";
 import { PageTitle } from "@/components/ui/page-title";
 import { Select } from "@/components/ui/select";
 import { StatePanel } from "@/components/ui/state";
+import { TextFilter } from "@/components/ui/text-filter";
 import { useList } from "@/components/ui/use-list";
 import { Empty } from "@/features/session/empty";
 import { getListFixesUrl, listFixes } from "@/gen/images/images";
@@ -68,7 +75,16 @@ export function FixesPage() {
         <KevFilter value={filters.kev} onChange={(kev) => update({ kev })} />
         <OverdueFilter value={filters.overdue} onChange={(overdue) => update({ overdue })} />
         <NamespaceFilter value={filters.namespace} onChange={(namespace) => update({ namespace })} />
-        <OwnerFilter value={filters.owner} onChange={(owner) => update({ owner })} />
+        <TextFilter
+          label="Workload"
+          placeholder="Workload"
+          value={filters.workload}
+          maxLength={253}
+          onChange={(workload) => update({ workload })}
+          className="w-36"
+        />
+        <OwnerFilter value={filters.owner} onChange={(owner) => update({ owner, noOwner: false })} />
+        <NoOwnerFilter value={filters.noOwner} onChange={(noOwner) => update({ noOwner, owner: "" })} />
         {filters.imageId && (
           <Button
             onClick={() => update({ imageId: "" })}

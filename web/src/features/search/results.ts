@@ -20,9 +20,28 @@ export interface DestinationGroup {
 const list = (path: string, parameters: Record<string, string>) =>
   `${path}?${new URLSearchParams(parameters).toString()}`;
 
+/** The lists of packages that match: those of the names that were found when the text has a version, which a list takes with a whole name only. */
+function packageLists({ packages, packageVersion }: SearchResults, text: string): Destination[] {
+  if (packageVersion === undefined) return [matching("Packages", list("/packages", { q: text }), text)];
+  // What cannot be in a comparison of versions is left out.
+  const version = /^[^\s<>=!|&"'(),*\P{ASCII}]+$/u.test(packageVersion) && { version: `=${packageVersion}*` };
+  return [...new Set(packages.map(({ package: { name } }) => name))].map((name) =>
+    matching(
+      "Packages",
+      list("/packages", { q: name, ...version }),
+      version ? `${name} ${packageVersion}` : name,
+    ),
+  );
+}
+
+const matching = (kind: string, to: string, text: string): Destination => ({
+  to,
+  title: `${kind} that match “${visible(text)}”`,
+});
+
 /** The results of a search by kind, each with the list in which all of the kind are; kinds without results are left out. */
 export function groupResults(results: SearchResults, text: string): DestinationGroup[] {
-  const groups: (DestinationGroup & { all?: string })[] = [
+  const groups: (DestinationGroup & { all?: string; lists?: Destination[] })[] = [
     {
       value: "Vulnerabilities",
       items: results.vulnerabilities.map(({ id, severity, kev, images }) => ({
@@ -39,7 +58,7 @@ export function groupResults(results: SearchResults, text: string): DestinationG
         title: `${name} ${version}`,
         detail: `${type}, ${plural(images, "image")}`,
       })),
-      all: list("/packages", { q: text }),
+      lists: packageLists(results, text),
     },
     {
       value: "Images",
@@ -89,7 +108,7 @@ export function groupResults(results: SearchResults, text: string): DestinationG
   ];
   return groups
     .filter(({ items }) => items.length > 0)
-    .map(({ value, items, all }) => ({
+    .map(({ value, items, all, lists = all ? [matching(value, all, text)] : [] }) => ({
       value,
       items: [
         ...items.map((item) => ({
@@ -97,7 +116,7 @@ export function groupResults(results: SearchResults, text: string): DestinationG
           title: visible(item.title),
           detail: item.detail && visible(item.detail),
         })),
-        ...(all ? [{ to: all, title: `${value} that match “${text}”` }] : []),
+        ...lists,
       ],
     }));
 }

@@ -5,6 +5,7 @@ import { Command } from "@/components/ui/command";
 import { useSettled } from "@/components/ui/use-settled";
 import { search } from "@/gen/search/search";
 import { describe } from "@/lib/problem";
+import { visible } from "@/lib/text";
 import { groupResults, type Destination } from "./results";
 
 /** The operator refuses shorter and longer texts. */
@@ -38,11 +39,15 @@ export function SearchDialog({ open, onOpenChange, pages }: Props) {
   const found = wanted && data ? groupResults(data, settled) : [];
   const groups = [...(matching.length > 0 ? [{ value: "Pages", items: matching }] : []), ...found];
 
+  const partial = wanted ? (data?.partial ?? []) : [];
+
   let status = "";
   if (wanted && error) {
     const { title, detail } = describe(error);
     status = `Could not search: ${title}${detail ? `. ${detail}` : ""}`;
   } else if (wanted && isFetching && found.length === 0) status = "Searching…";
+  else if (partial.length > 0)
+    status = partial.map(({ kind, detail }) => `Not searched: ${kind}, ${visible(detail)}`).join(". ");
   else if (wanted && groups.length === 0) status = `Nothing that you may see contains “${settled}”`;
   else if (settled !== "" && !wanted) status = "Type at least two characters";
 

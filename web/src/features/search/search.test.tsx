@@ -72,6 +72,40 @@ describe("search", () => {
     expect(await screen.findByText("Nothing that you may see contains “xy”")).toBeInTheDocument();
   });
 
+  it("says which kinds were not searched, beside what was found", async () => {
+    open({
+      ...nothing,
+      namespaces: ["bank"],
+      partial: [{ kind: "packages", detail: "more than 7 of \u202ethem" }],
+    });
+    await userEvent.click(screen.getByRole("button", { name: "Search" }));
+    await screen.findByRole("combobox", { name: "Search" });
+    await userEvent.paste("bank 1");
+    expect(await screen.findByText("Not searched: packages, more than 7 of \ufffdthem")).toBeInTheDocument();
+    expect(screen.getByRole("option", { name: "bank" })).toBeInTheDocument();
+  });
+
+  it("leads to the packages of the names and versions that were found", () => {
+    const found = (name: string) => ({
+      package: { name, version: "3.0.1", type: "deb" },
+      images: 1,
+      imageIds: [],
+      workloads: 1,
+      counts: { critical: 0, high: 0, medium: 0, low: 0, negligible: 0, unknown: 0, kev: 0, fixable: 0 },
+    });
+    const lists = (names: string[], text: string, packageVersion?: string) =>
+      groupResults({ ...nothing, packages: names.map(found), packageVersion }, text)[0]
+        ?.items.slice(names.length)
+        .map(({ to, title }) => [to, title]);
+    expect(lists(["openssl"], "openssl")).toEqual([["/packages?q=openssl", "Packages that match “openssl”"]]);
+    expect(lists(["openssl", "OpenSSL", "openssl"], "OPENSSL 3.0", "3.0")).toEqual([
+      ["/packages?q=openssl&version=%3D3.0*", "Packages that match “openssl 3.0”"],
+      ["/packages?q=OpenSSL&version=%3D3.0*", "Packages that match “OpenSSL 3.0”"],
+    ]);
+    for (const version of ["<3", "3*", "3,4", "3|", "é"])
+      expect(lists(["a"], `a ${version}`, version)).toEqual([["/packages?q=a", "Packages that match “a”"]]);
+  });
+
   it("makes hidden characters of names visible, and leads to the list of the kind", () => {
     const groups = groupResults({ ...nothing, namespaces: ["a\u202eb"] }, "a b&c");
     expect(groups).toEqual([

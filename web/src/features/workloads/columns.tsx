@@ -12,7 +12,7 @@ import { Part } from "@/components/vulnerability-facts";
 import { ListWorkloadsSort as By, type WorkloadSummary } from "@/gen/model";
 import { cn } from "@/lib/cn";
 import { formatNumber, plural } from "@/lib/format";
-import { imagesOfPath, rolloutsOfWorkloadPath, workloadName } from "@/lib/paths";
+import { fixesOfWorkloadPath, imagesOfPath, rolloutsOfWorkloadPath, workloadName } from "@/lib/paths";
 import { visible } from "@/lib/text";
 import { columnNames, workloadColumns, type WorkloadColumn } from "./column-names";
 
@@ -169,6 +169,12 @@ export function WorkloadDetail({ row }: { row: WorkloadSummary }) {
             className="text-accent underline-offset-2 hover:underline"
           >
             Rollouts of this workload
+          </Link>
+          <Link
+            to={fixesOfWorkloadPath(row.workload)}
+            className="text-accent underline-offset-2 hover:underline"
+          >
+            What to fix first
           </Link>
         </p>
       </Part>

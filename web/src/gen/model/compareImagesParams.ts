@@ -17,7 +17,8 @@ export type CompareImagesParams = {
    */
   to: string;
   /**
-   * Platform of both images, for example `linux/amd64`. If absent, a scanned platform of each image is selected.
+   * Platform of both images, for example `linux/amd64`. If absent, a platform that both images have is selected, if possible one on which both are scanned; if there
+   * is none, the response is 400.
    * @maxLength 128
    */
   platform?: string;

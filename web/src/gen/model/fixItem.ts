@@ -31,7 +31,13 @@ export interface FixItem {
    * image with the tag.
    */
   workloads: Workload[];
+  /** Number of all these workloads. */
   workloadCount: number;
+  /**
+   * The owners of all these workloads, the first 20 by name.
+   * @maxItems 20
+   */
+  owners?: string[];
   /** The newer tag, with `newerTag`. */
   newerTag?: FixItemTag;
 }

@@ -214,6 +214,8 @@ export * from "./rolloutSide.ts";
 export * from "./rolloutWait.ts";
 export * from "./scanResult.ts";
 export * from "./scanResultReport.ts";
+export * from "./searchGap.ts";
+export * from "./searchGapKind.ts";
 export * from "./searchParams.ts";
 export * from "./searchResults.ts";
 export * from "./session.ts";

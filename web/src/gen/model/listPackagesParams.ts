@@ -21,7 +21,7 @@ export type ListPackagesParams = {
   name?: string;
   /**
    * Return packages whose version satisfies this constraint, such as "<2.17" or ">=1.0, <2.17 || =3.0". Versions are compared by the
-   * rules of the package type. Requires "name".
+   * rules of the package type. "=3.0*" returns versions that begin with this text. Requires "name".
    * @maxLength 256
    */
   version?: string;

@@ -6,15 +6,23 @@ import type { ContainerCoverage } from "./containerCoverage.ts";
 import type { Image } from "./image.ts";
 import type { OwnerSummary } from "./ownerSummary.ts";
 import type { PackageSummary } from "./packageSummary.ts";
+import type { SearchGap } from "./searchGap.ts";
 import type { VulnerabilitySummary } from "./vulnerabilitySummary.ts";
 import type { WorkloadSummary } from "./workloadSummary.ts";
 
 export interface SearchResults {
   vulnerabilities: VulnerabilitySummary[];
   packages: PackageSummary[];
+  /** What versions of the packages begin with, if the text has a version behind the name of a package. The list of packages has them with this `version`: `=`, this text and `*`. */
+  packageVersion?: string;
   images: Image[];
   containers: ContainerCoverage[];
   workloads: WorkloadSummary[];
   namespaces: string[];
   owners: OwnerSummary[];
+  /**
+   * The kinds whose results are left out, because the operator would have to read more for them than it does; absent if there are none.
+   * @maxItems 7
+   */
+  partial?: SearchGap[];
 }

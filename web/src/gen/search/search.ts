@@ -53,7 +53,7 @@ export const getSearchUrl = (params: SearchParams) => {
 
 /**
  * Vulnerabilities by ID and alias, packages by name, images by ID, containers by image reference, workloads, namespaces and owners by name.
- * The name of a package may be followed by the beginning of a version, such as "openssl 3.0" or "openssl@3.0".
+ * The complete name of a package may be followed by the beginning of a version, such as "openssl 3.0" or "openssl@3.0".
  * @summary Search for a text
  */
 export const search = async (

@@ -93,7 +93,7 @@ function ImageView({ image }: { image: Image }) {
               Fixes
             </Link>
             <Link
-              to={comparePath(image.imageId)}
+              to={comparePath(image.imageId, image.platform)}
               className="text-[13px] text-accent underline-offset-2 hover:underline"
             >
               Compare
