@@ -181,7 +181,7 @@ func (s *Server) matchPreviewed(ctx context.Context, packages []previewedPackage
 	var places []int // Those of matched in packages.
 	for i := range packages {
 		p := &packages[i]
-		answer.Packages[i] = api.FixPreviewPackage{Name: p.Name, Version: p.Version, Type: p.Type, Purl: optional(p.PURL), FixVersion: optional(p.fixVersion)}
+		answer.Packages[i] = api.FixPreviewPackage{Id: p.Fingerprint, Name: p.Name, Version: p.Version, Type: p.Type, Purl: optional(p.PURL), FixVersion: optional(p.fixVersion)}
 		if p.fixVersion == "" {
 			answer.Packages[i].Failure = optional("no version is known that closes all fixable findings of the package")
 			continue

@@ -2516,11 +2516,14 @@ type FixItemPackage struct {
 
 	// FixVersion The lowest version that closes all fixable findings of the package; absent if the versions cannot be compared.
 	FixVersion *string `json:"fixVersion,omitempty"`
-	Name       string  `json:"name"`
-	Purl       *string `json:"purl,omitempty"`
-	Risk       float64 `json:"risk"`
-	Type       string  `json:"type"`
-	Version    string  `json:"version"`
+
+	// Id Opaque ID of the package, as in the list of packages.
+	Id      string  `json:"id"`
+	Name    string  `json:"name"`
+	Purl    *string `json:"purl,omitempty"`
+	Risk    float64 `json:"risk"`
+	Type    string  `json:"type"`
+	Version string  `json:"version"`
 
 	// Vulnerabilities For an update, up to 10 of the vulnerabilities that it closes, the most severe first.
 	Vulnerabilities *[]string `json:"vulnerabilities,omitempty"`
@@ -2596,10 +2599,13 @@ type FixPreviewPackage struct {
 
 	// FixVersion The version that the preview is about.
 	FixVersion *string `json:"fixVersion,omitempty"`
-	Name       string  `json:"name"`
-	Purl       *string `json:"purl,omitempty"`
-	Type       string  `json:"type"`
-	Version    string  `json:"version"`
+
+	// Id Opaque ID of the package, as in the list of packages.
+	Id      string  `json:"id"`
+	Name    string  `json:"name"`
+	Purl    *string `json:"purl,omitempty"`
+	Type    string  `json:"type"`
+	Version string  `json:"version"`
 }
 
 // FixState defines model for FixState.
@@ -3039,8 +3045,12 @@ type OwnerSummary struct {
 
 // Package defines model for Package.
 type Package struct {
-	Cpes     *[]string `json:"cpes,omitempty"`
-	Distro   *string   `json:"distro,omitempty"`
+	Cpes   *[]string `json:"cpes,omitempty"`
+	Distro *string   `json:"distro,omitempty"`
+
+	// Id Opaque ID of the package. Packages that have the same name and version but differ in what matching reads, such as the symbols of a Go binary, have different IDs. It is the same in
+	// each image, and can change when an image is read again.
+	Id       string    `json:"id"`
 	Language *string   `json:"language,omitempty"`
 	Licenses *[]string `json:"licenses,omitempty"`
 	Name     string    `json:"name"`
