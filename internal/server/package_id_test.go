@@ -54,6 +54,26 @@ func TestPackageIDs(t *testing.T) {
 	}
 }
 
+// A preview with the ID of a package is about it alone, as is its row; without, it is about all packages of the name and version.
+func TestPreviewFixOfOnePackage(t *testing.T) {
+	f := newFixture(t, func(c *server.Config) { c.Versions = match.Versions{} })
+	f.seed()
+	packages := binaries(2)
+	f.scan(model.ImageKey{ImageID: scannedID, Platform: linux}, packages...)
+	update := "action=update&packageType=go-module&packageName=stdlib&packageVersion=1.22.1&imageId=" + escape(scannedID)
+	if all := f.previewFix(update); all.Count != 2 || all.Closed.High+all.Closed.Critical != 2 {
+		t.Errorf("without an ID: %+v", all)
+	}
+	for i := range packages {
+		id := packages[i].Fingerprint
+		if one := f.previewFix(update + "&packageId=" + id); one.Count != 1 || len(one.Packages) != 1 || one.Packages[0].ID != id || one.Closed.High+one.Closed.Critical != 1 {
+			t.Errorf("of %s: %+v", id, one)
+		}
+	}
+	other := packageOf("openssl", "3.0.1").Fingerprint
+	f.do(http.MethodGet, previewPath+"?"+update+"&packageId="+other, "").problem(t, http.StatusNotFound, "no such package")
+}
+
 // packageIDs reads the IDs of the packages of all pages of a list, or of an answer with packages.
 func (f *fixture) packageIDs(target string) (ids []string) {
 	f.t.Helper()

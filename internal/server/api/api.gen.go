@@ -4162,6 +4162,9 @@ type PreviewFixParams struct {
 	// PackageType Type of the package. Required with the action `update`.
 	PackageType *string `form:"packageType,omitempty" json:"packageType,omitempty"`
 
+	// PackageId With the action `update`, the `id` of one package among those of the name, version and type. If absent, the preview is about all of them.
+	PackageId *string `form:"packageId,omitempty" json:"packageId,omitempty"`
+
 	// FixVersion With the action `update`, the version to update to. Defaults to the lowest version that closes all fixable findings of the package.
 	FixVersion *string `form:"fixVersion,omitempty" json:"fixVersion,omitempty"`
 }
@@ -6316,6 +6319,19 @@ func (siw *ServerInterfaceWrapper) PreviewFix(w http.ResponseWriter, r *http.Req
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "packageType"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "packageType", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "packageId" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "packageId", r.URL.Query(), &params.PackageId, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "packageId"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "packageId", Err: err})
 		}
 		return
 	}
