@@ -104,7 +104,7 @@ func visits() []visit {
 		{"/api/v1/rollouts", "/api/v1/rollouts", `"evaluation":{"at":"`},
 		{"/api/v1/rollouts/{rolloutId}", "/api/v1/rollouts/1", `"opened":[{"fixable":true,"kev":true,"package":"`},
 		{"/api/v1/compare", "/api/v1/compare?from=" + escape(olderID) + "&to=" + escape(scannedID), `"opened":[{"fixable":true,"kev":true,"package":"`},
-		{"/api/v1/fixes/preview", "/api/v1/fixes/preview?action=rebuild&imageId=" + escape(scannedID), `"packages":[{"fixVersion":"9.9","name":"openssl"`},
+		{"/api/v1/fixes/preview", "/api/v1/fixes/preview?action=rebuild&imageId=" + escape(scannedID), `"packages":[{"fixVersion":"9.9","id":"` + packageOf("openssl", "3.0.1").Fingerprint + `","name":"openssl"`},
 		{"/api/v1/decisions", "/api/v1/decisions?name=changed&state=all", `"previous":{"comment":"looking","endedBy":"Changed","id":1,`},
 		{"/api/v1/decisions", "/api/v1/decisions?namespace=shop", `"items":[],"total":0`},
 		{"/api/v1/decisions/{decisionId}", "/api/v1/decisions/1", `"state":"ended","status":"UnderInvestigation"`},

@@ -85,7 +85,7 @@ func toFix(fix model.Fix) api.Fix {
 
 func toPackage(p model.Package) api.Package {
 	return api.Package{
-		Name: p.Name, Version: p.Version, Type: p.Type,
+		Id: p.Fingerprint, Name: p.Name, Version: p.Version, Type: p.Type,
 		Language: optional(p.Language), Purl: optional(p.PURL), Distro: optional(p.Distro),
 		Licenses: optionalList(p.Licenses), Cpes: optionalList(p.CPEs),
 	}

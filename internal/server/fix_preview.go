@@ -40,6 +40,8 @@ type previewQuery struct {
 	// name, version and packageType are those of the package of an update, fixVersion what it is updated to, "" for the lowest version that closes what can
 	// be closed.
 	name, version, packageType, fixVersion string
+	// packageID is the ID of one of the packages of the name, version and type, "" for all of them.
+	packageID string
 }
 
 func readPreviewQuery(params *api.PreviewFixParams) (previewQuery, error) {
@@ -47,20 +49,22 @@ func readPreviewQuery(params *api.PreviewFixParams) (previewQuery, error) {
 	query := previewQuery{
 		image: p.image(params.ImageId, params.Platform), kind: choice(&p, "action", &params.Action, store.FixUpdate, store.FixRebuild),
 		name: p.text("packageName", params.PackageName, maxPackageText), version: p.text("packageVersion", params.PackageVersion, maxPackageText),
-		packageType: p.text("packageType", params.PackageType, maxName), fixVersion: p.text("fixVersion", params.FixVersion, maxFixVersion),
+		packageType: p.text("packageType", params.PackageType, maxName), packageID: p.text("packageId", params.PackageId, maxName),
+		fixVersion: p.text("fixVersion", params.FixVersion, maxFixVersion),
 	}
 	if query.kind == store.FixUpdate && (query.name == "" || query.packageType == "" || params.PackageVersion == nil) {
 		p.refuse("packageName, packageVersion and packageType are required with the action update")
 	}
-	if query.kind == store.FixRebuild && (params.PackageName != nil || params.PackageVersion != nil || params.PackageType != nil || params.FixVersion != nil) {
-		p.refuse("packageName, packageVersion, packageType and fixVersion are parameters of the action update")
+	named := params.PackageName != nil || params.PackageVersion != nil || params.PackageType != nil || params.PackageId != nil
+	if query.kind == store.FixRebuild && (named || params.FixVersion != nil) {
+		p.refuse("packageName, packageVersion, packageType, packageId and fixVersion are parameters of the action update")
 	}
 	return query, p.err
 }
 
 // names reports whether an update is about a package.
 func (q *previewQuery) names(p *model.Package) bool {
-	return p.Name == q.name && p.Version == q.version && p.Type == q.packageType
+	return p.Name == q.name && p.Version == q.version && p.Type == q.packageType && (q.packageID == "" || p.Fingerprint == q.packageID)
 }
 
 // PreviewFix answers what an update or a rebuild closes and opens.
@@ -181,7 +185,7 @@ func (s *Server) matchPreviewed(ctx context.Context, packages []previewedPackage
 	var places []int // Those of matched in packages.
 	for i := range packages {
 		p := &packages[i]
-		answer.Packages[i] = api.FixPreviewPackage{Name: p.Name, Version: p.Version, Type: p.Type, Purl: optional(p.PURL), FixVersion: optional(p.fixVersion)}
+		answer.Packages[i] = api.FixPreviewPackage{Id: p.Fingerprint, Name: p.Name, Version: p.Version, Type: p.Type, Purl: optional(p.PURL), FixVersion: optional(p.fixVersion)}
 		if p.fixVersion == "" {
 			answer.Packages[i].Failure = optional("no version is known that closes all fixable findings of the package")
 			continue

@@ -36,7 +36,7 @@ func (p previews) MatchVersions(_ context.Context, packages []model.Package, ver
 
 // previewed is what a preview answers.
 type previewed struct {
-	Packages []struct{ Name, Version, FixVersion, Failure string }
+	Packages []struct{ ID, Name, Version, FixVersion, Failure string }
 	Count    int `json:"packageCount"`
 
 	Closed, Remaining, Opened         struct{ High, Critical int }
@@ -63,7 +63,7 @@ func TestPreviewFix(t *testing.T) {
 	rebuild := image + "&action=rebuild"
 
 	all := f.previewFix(rebuild)
-	if all.Count != 2 || fmt.Sprint(all.Packages) != "[{openssl 3.0.1 9.9 } {zlib 1.2.13 9.9 }]" || fmt.Sprint(all.OpenedFindings) != "[{CVE-2030-9.9 openssl} {CVE-2030-9.9 zlib}]" {
+	if all.Count != 2 || fmt.Sprint(all.Packages) != fmt.Sprintf("[{%s openssl 3.0.1 9.9 } {%s zlib 1.2.13 9.9 }]", packageOf("openssl", "3.0.1").Fingerprint, packageOf("zlib", "1.2.13").Fingerprint) || fmt.Sprint(all.OpenedFindings) != "[{CVE-2030-9.9 openssl} {CVE-2030-9.9 zlib}]" {
 		t.Errorf("a rebuild: %+v", all)
 	}
 	one := f.previewFix(update)

@@ -86,7 +86,7 @@ func (s *Server) toFixItem(fix *store.Fix) api.FixItem {
 			version = fixed
 		}
 		item.Packages = append(item.Packages, api.FixItemPackage{
-			Name: one.Package.Name, Version: one.Package.Version, Type: one.Package.Type, Purl: optional(one.Package.PURL), FixVersion: optional(fixed),
+			Id: one.Package.Fingerprint, Name: one.Package.Name, Version: one.Package.Version, Type: one.Package.Type, Purl: optional(one.Package.PURL), FixVersion: optional(fixed),
 			Counts: toCounts(one.Counts), Risk: one.Risk, Vulnerabilities: optionalList(one.Vulnerabilities),
 		})
 	}

@@ -92,6 +92,8 @@ func TestParametersAreRefused(t *testing.T) {
 		preview + "&action=update&packageName=a&packageType=npm":                   "packageName, packageVersion and packageType are required",
 		preview + "&action=rebuild&fixVersion=1":                                   "are parameters of the action update",
 		preview + "&action=update&fixVersion=" + strings.Repeat("1", 256):          "fixVersion exceeds the limit of 255 bytes",
+		preview + "&action=rebuild&packageId=1":                                    "are parameters of the action update",
+		preview + "&action=update&packageId=" + strings.Repeat("a", 254):           "packageId exceeds the limit of 253 bytes",
 		preview + "&action=update&packageName=" + strings.Repeat("a", 1025):        "packageName exceeds the limit of 1024 bytes",
 		preview + "&action=update&packageVersion=%00":                              "packageVersion contains a control character",
 		preview + "&action=rebuild&platform=x":                                     "platform",

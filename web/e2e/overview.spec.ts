@@ -54,6 +54,10 @@ test("without activity, and with a part that fails, the rest is shown", async ({
   await expect(page.getByRole("region", { name: "Activity" }).getByText("appear here")).toBeVisible();
   await expect(page.getByRole("heading", { name: /Coverage/ })).toBeVisible();
   await expect(page.getByRole("alert")).toHaveCount(3);
+  await open({ fail: (path) => (path.includes("/events") ? 503 : undefined) }, "/");
+  const activity = page.getByRole("region", { name: "Activity" });
+  await expect(activity.getByRole("alert")).toContainText("Could not refresh");
+  await expect(activity.getByText("appear here")).toBeHidden();
   await open({}, "/");
   await expect(page.getByText("no policies")).toBeVisible();
 });

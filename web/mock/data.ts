@@ -217,6 +217,7 @@ export function makeFindings(image: Image): Finding[] {
       return {
         ...(image.base && { origin: type === "deb" ? Origin.base : Origin.image }),
         package: {
+          id: `${name} ${version} ${index}`,
           name,
           version,
           type,

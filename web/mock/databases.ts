@@ -56,6 +56,7 @@ export function makeChanges(count: number, images: Image[], database: Database):
       kind,
       reasons: kind === "changed" ? pick(reasons, ["severity"]) : [],
       package: {
+        id: `${name} ${version}`,
         name,
         version,
         type,
@@ -86,7 +87,7 @@ export function hostileChanges(): Change[] {
     at: text,
     kind: (["opened", "closed", "changed"] as const)[index % 3] ?? "opened",
     reasons: ["kev", text as ChangeReason],
-    package: { name: text, version: text, type: text, purl: text, distro: text },
+    package: { id: text, name: text, version: text, type: text, purl: text, distro: text },
     vulnerabilityId: text,
     namespace: text,
     before: { severity: text as Severity, fixState: "fixed", fixVersions: [text], epss: 2, kev: true },

@@ -6,6 +6,7 @@ import type { Sums } from "./sums.ts";
 const packageOf = (index: number, risk: number, fix: boolean): FixItemPackage => {
   const [name = "openssl", version = "3.0.11"] = packages[index % packages.length] ?? [];
   return {
+    id: `${name} ${version} ${index}`,
     name,
     version,
     type: fix ? "npm" : "deb",
@@ -94,6 +95,7 @@ export function hostileFixes(): FixItem[] {
     risk: 1e12,
     packages: [
       {
+        id: text,
         name: text,
         version: text,
         type: text,
@@ -126,6 +128,7 @@ export function hostileFixes(): FixItem[] {
 export function makePreview(params: URLSearchParams, hostile: boolean): FixPreview {
   const version = params.get("fixVersion") ?? "3.0.12";
   const pkg = {
+    id: params.get("packageId") ?? "openssl 3.0.11",
     name: params.get("packageName") ?? "openssl",
     version: params.get("packageVersion") ?? "3.0.11",
     type: params.get("packageType") ?? "deb",

@@ -50,7 +50,7 @@ export function hostileFindings(): Finding[] {
   return hostileURLs.map((url, index) => {
     const text = at(hostileTexts, index);
     return {
-      package: { name: text, version: text, type: text, purl: text, licenses: [text] },
+      package: { id: text, name: text, version: text, type: text, purl: text, licenses: [text] },
       vulnerability: {
         id: text,
         namespace: text,

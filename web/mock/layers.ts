@@ -4,6 +4,7 @@ import {
   type Image,
   type ImageLayer,
   type ImagePackage,
+  type Package,
 } from "../src/gen/model/index.ts";
 import { noCounts, packages as known } from "./data.ts";
 
@@ -26,32 +27,40 @@ export function makeImagePackages(
         : base + 1 + (index % (own - 1))
       : undefined;
   const rows = new Map<string, ImagePackage>();
-  const put = (index: number, name: string, version: string, type: string, path: string, purl?: string) => {
-    const layer = layerOf(index, type);
+  const put = (index: number, pkg: Package, path: string) => {
+    const layer = layerOf(index, pkg.type);
     const row: ImagePackage = {
-      package: { name, version, type, ...(purl && { purl }), licenses: ["Apache-2.0"] },
+      package: pkg,
       ...(layer && { layer }),
       path,
       locations: [{ path, ...(layer && { layer: diffId(layer) }) }],
-      ...(image.base && { origin: type === "deb" ? Origin.base : Origin.image }),
-      ...(name === "libx-7" && { excluded: true }),
+      ...(image.base && { origin: pkg.type === "deb" ? Origin.base : Origin.image }),
+      ...(pkg.name === "libx-7" && { excluded: true }),
       counts: noCounts(),
     };
-    rows.set(`${name} ${purl ?? ""}`, row);
+    rows.set(pkg.id, row);
     return row;
   };
   for (const [index, finding] of findings.entries()) {
-    const { name, version, type, purl } = finding.package;
-    const at = known.findIndex((entry) => entry[0] === name);
-    const row =
-      rows.get(`${name} ${purl ?? ""}`) ??
-      put(at < 0 ? index : at, name, version, type, finding.locations[0]?.path ?? "", purl);
+    const { package: pkg, locations } = finding;
+    const at = known.findIndex((entry) => entry[0] === pkg.name);
+    const row = rows.get(pkg.id) ?? put(at < 0 ? index : at, pkg, locations[0]?.path ?? "");
     row.counts[finding.vulnerability.severity.toLowerCase() as "high"]++;
     if (finding.fix.state === "fixed") row.counts.fixable++;
     if (finding.vulnerability.kev) row.counts.kev++;
   }
   for (let index = rows.size; index < image.packages; index++)
-    put(index, `libx-${index}`, `1.${index}-1`, "deb", "/var/lib/dpkg/status");
+    put(
+      index,
+      {
+        id: `libx-${index}`,
+        name: `libx-${index}`,
+        version: `1.${index}-1`,
+        type: "deb",
+        licenses: ["Apache-2.0"],
+      },
+      "/var/lib/dpkg/status",
+    );
   const text = (params.get("text") ?? "").toLowerCase();
   const severities = ["critical", "high", "medium", "low", "negligible", "unknown"] as const;
   const worst = params.get("severity")?.toLowerCase();
@@ -77,11 +86,11 @@ export function makeImagePackages(
 /** Findings whose locations are in the layers of the image. */
 export function inLayers(image: Image, findings: Finding[]): Finding[] {
   const packages = new Map(
-    makeImagePackages(image, findings, new URLSearchParams()).map((row) => [row.package.purl, row.locations]),
+    makeImagePackages(image, findings, new URLSearchParams()).map((row) => [row.package.id, row.locations]),
   );
   return findings.map((finding) => ({
     ...finding,
-    locations: packages.get(finding.package.purl) ?? finding.locations,
+    locations: packages.get(finding.package.id) ?? finding.locations,
   }));
 }
 

@@ -129,6 +129,7 @@ function makePackages(count: number, images: Image[]): PackageSummary[] {
     const reached = 1 + Math.floor(random() ** 3 * 60);
     return {
       package: {
+        id: `${name} ${version} ${index}`,
         name,
         version: round === 0 ? version : version.replace(/\d+/g, (digits) => String(Number(digits) + round)),
         type,
@@ -247,7 +248,7 @@ export function makeAffected(summary: VulnerabilitySummary, images: Image[], clo
     return {
       imageId: image.imageId,
       platform: image.platform,
-      package: { name, version, type },
+      package: { id: `${name} ${version}`, name, version, type },
       vulnerabilityId: summary.id,
       namespace: "nvd:cpe",
       severity: summary.severity,
@@ -335,7 +336,7 @@ export function hostileSums(): Sums {
       firstSeen: id,
     })),
     packages: hostileTexts.map((text) => ({
-      package: { name: text, version: text, type: text, purl: text, licenses: [text] },
+      package: { id: text, name: text, version: text, type: text, purl: text, licenses: [text] },
       counts: noCounts(),
       images: 1e9,
       imageIds: hostileTexts,

@@ -2560,11 +2560,14 @@ type FixItemPackage struct {
 
 	// FixVersion The lowest version that closes all fixable findings of the package; absent if the versions cannot be compared.
 	FixVersion *string `json:"fixVersion,omitempty"`
-	Name       string  `json:"name"`
-	Purl       *string `json:"purl,omitempty"`
-	Risk       float64 `json:"risk"`
-	Type       string  `json:"type"`
-	Version    string  `json:"version"`
+
+	// Id Opaque ID of the package, as in the list of packages.
+	Id      string  `json:"id"`
+	Name    string  `json:"name"`
+	Purl    *string `json:"purl,omitempty"`
+	Risk    float64 `json:"risk"`
+	Type    string  `json:"type"`
+	Version string  `json:"version"`
 
 	// Vulnerabilities For an update, up to 10 of the vulnerabilities that it closes, the most severe first.
 	Vulnerabilities *[]string `json:"vulnerabilities,omitempty"`
@@ -2640,10 +2643,13 @@ type FixPreviewPackage struct {
 
 	// FixVersion The version that the preview is about.
 	FixVersion *string `json:"fixVersion,omitempty"`
-	Name       string  `json:"name"`
-	Purl       *string `json:"purl,omitempty"`
-	Type       string  `json:"type"`
-	Version    string  `json:"version"`
+
+	// Id Opaque ID of the package, as in the list of packages.
+	Id      string  `json:"id"`
+	Name    string  `json:"name"`
+	Purl    *string `json:"purl,omitempty"`
+	Type    string  `json:"type"`
+	Version string  `json:"version"`
 }
 
 // FixState defines model for FixState.
@@ -3083,8 +3089,12 @@ type OwnerSummary struct {
 
 // Package defines model for Package.
 type Package struct {
-	Cpes     *[]string `json:"cpes,omitempty"`
-	Distro   *string   `json:"distro,omitempty"`
+	Cpes   *[]string `json:"cpes,omitempty"`
+	Distro *string   `json:"distro,omitempty"`
+
+	// Id Opaque ID of the package. Packages that have the same name and version but differ in what matching reads, such as the symbols of a Go binary, have different IDs. It is the same in
+	// each image, and can change when an image is read again.
+	Id       string    `json:"id"`
 	Language *string   `json:"language,omitempty"`
 	Licenses *[]string `json:"licenses,omitempty"`
 	Name     string    `json:"name"`
@@ -4212,6 +4222,9 @@ type PreviewFixParams struct {
 
 	// PackageType Type of the package. Required with the action `update`.
 	PackageType *string `form:"packageType,omitempty" json:"packageType,omitempty"`
+
+	// PackageId With the action `update`, the `id` of one package among those of the name, version and type. If absent, the preview is about all of them.
+	PackageId *string `form:"packageId,omitempty" json:"packageId,omitempty"`
 
 	// FixVersion With the action `update`, the version to update to. Defaults to the lowest version that closes all fixable findings of the package.
 	FixVersion *string `form:"fixVersion,omitempty" json:"fixVersion,omitempty"`
@@ -6367,6 +6380,19 @@ func (siw *ServerInterfaceWrapper) PreviewFix(w http.ResponseWriter, r *http.Req
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "packageType"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "packageType", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "packageId" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "packageId", r.URL.Query(), &params.PackageId, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "packageId"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "packageId", Err: err})
 		}
 		return
 	}

@@ -19,7 +19,7 @@ const change: Change = {
   at: "2026-01-01T00:00:00Z",
   kind: "changed",
   reasons: ["severity", "kev"],
-  package: { name: "openssl", version: "3.0.1", type: "deb" },
+  package: { id: "id", name: "openssl", version: "3.0.1", type: "deb" },
   vulnerabilityId: "CVE-2026-0001",
   namespace: "debian:distro:debian:12",
   before: { severity: "Low", fixState: "not-fixed", epss: 0, kev: false },

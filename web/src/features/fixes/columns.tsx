@@ -22,7 +22,7 @@ export const fixKey = ({ action, imageId, platform, packages, newerTag }: FixIte
     action,
     imageId,
     platform,
-    action === "update" && packages.map((pkg) => [pkg.type, pkg.name, pkg.version, pkg.purl]),
+    action === "update" && packages.map(({ id }) => id),
     newerTag?.lookup,
   ]);
 

@@ -24,6 +24,7 @@ function previewParams({ action, imageId, platform, packages }: FixItem, version
     packageName: pkg.name,
     packageVersion: pkg.version,
     packageType: pkg.type,
+    packageId: pkg.id,
     fixVersion: version || pkg.fixVersion,
   };
 }

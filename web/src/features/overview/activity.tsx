@@ -1,5 +1,7 @@
 import { Link } from "react-router";
+import { LoadError } from "@/components/ui/load-error";
 import { RelativeTime } from "@/components/ui/relative-time";
+import { Skeleton } from "@/components/ui/skeleton";
 import { cn } from "@/lib/cn";
 import { activityKey } from "./activity-event";
 import { Panel } from "./card";
@@ -7,9 +9,10 @@ import { useActivity } from "./use-activity";
 
 /** What the operator does, as it happens. */
 export function Activity() {
-  const lines = useActivity();
+  const { lines, limited, reading, error, retry } = useActivity();
   return (
-    <Panel title="Activity">
+    <Panel title="Activity" aside={limited && <span className="text-muted">since you opened this page</span>}>
+      {error !== undefined && <LoadError error={error} onRetry={retry} />}
       <ul className="relative mt-2 min-h-56 text-[13px]">
         {lines.map((line, index) => (
           <li
@@ -31,7 +34,15 @@ export function Activity() {
             <RelativeTime iso={line.at} className="shrink-0 text-xs text-muted" />
           </li>
         ))}
-        {lines.length === 0 && (
+        {lines.length === 0 && reading && (
+          <li role="status" className="space-y-3 pt-1.5">
+            <span className="sr-only">Loading activity</span>
+            {Array.from({ length: 4 }, (_, index) => (
+              <Skeleton key={index} className="h-4 w-full" />
+            ))}
+          </li>
+        )}
+        {lines.length === 0 && !reading && error === undefined && (
           <li className="leading-7 text-muted">Scans, new databases, rollouts and decisions appear here.</li>
         )}
       </ul>

@@ -33,9 +33,13 @@ async function readRecent(signal: AbortSignal): Promise<Activity[]> {
   return lines;
 }
 
+type Reading = { state: "reading" | "read" } | { state: "failed"; error: unknown };
+
 /** The newest events, the latest first. Users who see some namespaces get those since the page was opened. */
-export function useActivity(): Activity[] {
+export function useActivity() {
   const [lines, setLines] = useState<Activity[]>([]);
+  const [past, setPast] = useState<Reading>({ state: "reading" });
+  const [attempt, setAttempt] = useState(0);
   const limited = useLimits() !== undefined;
   useEffect(() => {
     const stop = new AbortController();
@@ -51,23 +55,44 @@ export function useActivity(): Activity[] {
       waiting = [...waiting, ...added].slice(-recent);
       timer ??= window.setTimeout(show, interval);
     };
+    const read = async () => {
+      try {
+        const added = await readRecent(stop.signal);
+        if (stop.signal.aborted) return;
+        setLines((before) => addActivity(before, added, shown));
+        setPast({ state: "read" });
+      } catch (error) {
+        if (!stop.signal.aborted) setPast({ state: "failed", error });
+      }
+    };
     const connection = new LiveConnection<Activity>({
       url: socketURL(getListEventsUrl({ kind: activityKinds })),
       parse: parseActivity,
       onMessage: (line) => add([line]),
       // What came before the connection stood was not told.
       onOnline: () => {
-        if (limited) return;
-        readRecent(stop.signal).then(add, () => undefined);
+        if (!limited) void read();
       },
       onOffline: () => undefined,
     });
+    // The past is read even while no connection stands.
+    if (!limited) void read();
     connection.open();
     return () => {
       stop.abort();
       window.clearTimeout(timer);
       connection.close();
     };
-  }, [limited]);
-  return lines;
+  }, [limited, attempt]);
+  const retry = () => {
+    setPast({ state: "reading" });
+    setAttempt((before) => before + 1);
+  };
+  return {
+    lines,
+    limited,
+    reading: !limited && past.state === "reading",
+    error: past.state === "failed" ? past.error : undefined,
+    retry,
+  };
 }

@@ -11,8 +11,7 @@ import { visible } from "@/lib/text";
 export const grid =
   "grid-cols-[1.5rem_minmax(10rem,1.3fr)_minmax(7rem,1fr)_6.5rem_22rem_minmax(7rem,1fr)_5rem]";
 
-export const packageKey = ({ package: pkg }: PackageSummary) =>
-  JSON.stringify([pkg.type, pkg.name, pkg.version, pkg.purl ?? "", pkg.distro ?? ""]);
+export const packageKey = ({ package: pkg }: PackageSummary) => pkg.id;
 
 const toggleLabel = ({ package: pkg }: PackageSummary) =>
   `Details of ${visible(pkg.name)} ${visible(pkg.version)}`;

@@ -20,17 +20,7 @@ export const useVulnerabilities = (params: ListVulnerabilitiesParams) =>
 
 /** Tells apart what has one vulnerability. */
 export const affectedKey = ({ imageId, platform, package: pkg, vulnerabilityId, ...row }: Affected) =>
-  JSON.stringify([
-    imageId,
-    platform,
-    pkg.type,
-    pkg.name,
-    pkg.version,
-    pkg.purl ?? "",
-    vulnerabilityId,
-    row.namespace,
-    row.fixedAt ?? "",
-  ]);
+  JSON.stringify([imageId, platform, pkg.id, vulnerabilityId, row.namespace, row.fixedAt ?? ""]);
 
 /** Rows of another time are never shown as those of this one. */
 export const useAffected = (id: string, time: Time, params: ListAffectedParams) =>

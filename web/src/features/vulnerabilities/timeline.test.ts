@@ -14,7 +14,7 @@ const affected = (
 ): Affected => ({
   imageId,
   platform: "linux/amd64",
-  package: { name, version: "1", type: "deb" },
+  package: { id: "id", name, version: "1", type: "deb" },
   vulnerabilityId: "CVE-1",
   namespace: "n",
   severity: "High",

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
-import type { Vulnerability } from "@/gen/model";
+import type { Affected, Vulnerability } from "@/gen/model";
 import { affectedFilters, toAffectedRequest, toRequest, vulnerabilityFilters } from "./filters";
+import { affectedKey } from "./queries";
 import { worst } from "./worst";
 
 describe("filters", () => {
@@ -53,4 +54,20 @@ it("takes the worst of all records", () => {
       record({ severity: "Critical", epss: { score: 0.5, percentile: 0.9 }, kev: [] }),
     ]),
   ).toEqual({ severity: "Critical", epss: 0.5, risk: 7, kev: true });
+});
+
+it("tells what is affected apart by package, also of one name and version", () => {
+  const row: Affected = {
+    imageId: "shop",
+    platform: "linux/amd64",
+    package: { id: "one", name: "stdlib", version: "1.22.1", type: "go-module" },
+    vulnerabilityId: "CVE-1",
+    namespace: "github:language:go",
+    severity: "High",
+    fix: { state: "fixed", versions: ["1.22.2"] },
+    running: true,
+    workloads: [],
+    workloadCount: 0,
+  };
+  expect(affectedKey({ ...row, package: { ...row.package, id: "other" } })).not.toBe(affectedKey(row));
 });

@@ -1601,7 +1601,7 @@ export const getPreviewFixUrl = (params: PreviewFixParams) => {
 
 /**
  * Matches packages of the image in their fixed versions with the vulnerability database that the findings come from, and compares the findings. With the action `update`, it
- * is one package, which `packageName`, `packageVersion` and `packageType` name. With `rebuild`, these are the packages of the distribution that have
+ * is the package that `packageName`, `packageVersion` and `packageType` name, or all packages of this name, version and type unless `packageId` selects one. With `rebuild`, these are the packages of the distribution that have
  * findings with a fix; a build can install later versions than these. Suppressed findings do not count. Nothing is changed.
  * @summary Preview what an action does to the findings of an image
  */

@@ -5,6 +5,8 @@
 import type { Counts } from "./counts.ts";
 
 export interface FixItemPackage {
+  /** Opaque ID of the package, as in the list of packages. */
+  id: string;
   name: string;
   version: string;
   type: string;

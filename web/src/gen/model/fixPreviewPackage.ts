@@ -4,6 +4,8 @@
  */
 
 export interface FixPreviewPackage {
+  /** Opaque ID of the package, as in the list of packages. */
+  id: string;
   name: string;
   version: string;
   type: string;

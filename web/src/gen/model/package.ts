@@ -4,6 +4,11 @@
  */
 
 export interface Package {
+  /**
+   * Opaque ID of the package. Packages that have the same name and version but differ in what matching reads, such as the symbols of a Go binary, have different IDs. It is the same in
+   * each image, and can change when an image is read again.
+   */
+  id: string;
   name: string;
   version: string;
   /** For example deb, apk, go-module, npm, python, java-archive. */

@@ -32,6 +32,11 @@ export type PreviewFixParams = {
    */
   packageType?: string;
   /**
+   * With the action `update`, the `id` of one package among those of the name, version and type. If absent, the preview is about all of them.
+   * @maxLength 253
+   */
+  packageId?: string;
+  /**
    * With the action `update`, the version to update to. Defaults to the lowest version that closes all fixable findings of the package.
    * @maxLength 255
    */

@@ -1,19 +1,7 @@
 import type { Finding, ImageLayer, Location, MatchDetail } from "@/gen/model";
 
-/** How many locations of a package of an image the API answers; those of findings are all. */
-const maxLocations = 100;
-
-/** Tells packages of one image apart, also those of the same name and version in other places. */
-export const packageKey = ({ package: pkg, locations }: Pick<Finding, "package" | "locations">): string =>
-  JSON.stringify([
-    pkg.type,
-    pkg.language ?? "",
-    pkg.name,
-    pkg.version,
-    pkg.purl ?? "",
-    pkg.distro ?? "",
-    locations.slice(0, maxLocations).map(({ path, layer }) => [path, layer ?? ""]),
-  ]);
+/** Tells packages of one image apart, also those of the same name and version. */
+export const packageKey = ({ package: { id } }: Pick<Finding, "package">): string => id;
 
 /** Tells findings of one image apart. One that was closed, came back and was closed again stands there twice. */
 export const findingKey = (finding: Finding): string =>

@@ -5,7 +5,7 @@ import { withLocations } from "./entries";
 const counts = { critical: 0, high: 0, medium: 0, low: 0, negligible: 0, unknown: 0, kev: 0, fixable: 0 };
 
 const at = (name: string, path?: string): ImagePackage => ({
-  package: { name, version: "1", type: "deb" },
+  package: { id: name, name, version: "1", type: "deb" },
   locations: [],
   counts,
   ...(path && { path }),
