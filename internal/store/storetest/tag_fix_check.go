@@ -60,7 +60,7 @@ func (m *tagFixModel) actions(in store.Namespaces, query store.FixQuery) []tagAc
 			if fix.Kind == store.FixUpdate {
 				order = fix.Packages[0].Package.Fingerprint
 			}
-			fix.Workloads, fix.WorkloadCount = workloads, len(workloads)
+			fix.Workloads, fix.WorkloadCount, fix.Owners = workloads, len(workloads), ownersIn(workloads)
 			all = append(all, tagAction{fix, order})
 		}
 	}
