@@ -87,7 +87,7 @@ describe("search", () => {
 
   it("leads to the packages of the names and versions that were found", () => {
     const found = (name: string) => ({
-      package: { name, version: "3.0.1", type: "deb" },
+      package: { id: "p", name, version: "3.0.1", type: "deb" },
       images: 1,
       imageIds: [],
       workloads: 1,
