@@ -192,7 +192,7 @@ func TestExceptionsOfNewNamespaces(t *testing.T) {
 	rights := newCluster()
 	rights.audiences["decider"], rights.audiences["stranger"] = []string{"scanner-operator"}, []string{"scanner-operator"}
 	rights.grants["decider"] = map[string][]string{"new": {"get", "list"}}
-	rights.decides = map[string][]string{"decider": {"create vulnerabilityexceptions new", "delete vulnerabilityexceptions new"}}
+	rights.decides = map[string][]string{"decider": {"create vulnerabilityexceptions new", "get vulnerabilityexceptions new", "delete vulnerabilityexceptions new"}}
 	f := newGuardedFixture(t, rights, func(c *server.Config) { withExceptions(t, c) })
 	f.seed()
 	body := func(namespace string) string {
@@ -203,6 +203,8 @@ func TestExceptionsOfNewNamespaces(t *testing.T) {
 		want                       int
 	}{
 		{"decider", http.MethodPost, exceptionsPath, body("new"), 201},
+		{"decider", http.MethodGet, exceptionsPath + "/VulnerabilityException/accepted?namespace=new", "", 200},
+		{"stranger", http.MethodGet, exceptionsPath + "/VulnerabilityException/accepted?namespace=new", "", 403},
 		{"decider", http.MethodDelete, exceptionsPath + "/VulnerabilityException/accepted?namespace=new&version=other", "", 409},
 		{"decider", http.MethodPost, exceptionsPath, body("shop"), 403},
 		{"decider", http.MethodPost, exceptionsPath, newException("accepted"), 403},

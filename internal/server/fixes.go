@@ -49,7 +49,7 @@ func (s *Server) exportFixes(ctx context.Context, query store.FixQuery) (*export
 	return csvExport(ctx, s, csvList[store.Fix]{
 		name: "fixes",
 		columns: slices.Concat([]string{"action", "summary", "image_id", "platform", "package", "version", "fix_version"}, countColumns,
-			[]string{"overdue", "risk", "packages", "workloads", "workload_count", "owners", "tag", "newer_tag", "opened"}),
+			[]string{"overdue", "risk", "packages", "workloads", "owners", "tag", "newer_tag", "opened", "workload_count"}),
 		page: func(ctx context.Context, page store.Page) ([]store.Fix, string, int, error) {
 			query.Page = page
 			found, err := s.store.ListFixes(ctx, visible(ctx), query)
@@ -63,11 +63,13 @@ func (s *Server) exportFixes(ctx context.Context, query store.FixQuery) (*export
 				cells[4], cells[5], cells[6] = one.Name, one.Version, value(one.FixVersion)
 			}
 			cells = append(append(cells, countCells(fix.Counts)...), strconv.Itoa(fix.Overdue), decimal(fix.Risk), strconv.Itoa(fix.PackageCount),
-				workloadsCell(fix.Workloads), strconv.Itoa(fix.WorkloadCount), ownersCell(fix.Owners))
+				workloadsCell(fix.Workloads), ownersCell(fix.Owners))
 			if item.NewerTag == nil {
-				return append(cells, "", "", "")
+				cells = append(cells, "", "", "")
+			} else {
+				cells = append(cells, item.NewerTag.From, item.NewerTag.To, strconv.Itoa(fix.NewerTag.Opened.Total()))
 			}
-			return append(cells, item.NewerTag.From, item.NewerTag.To, strconv.Itoa(fix.NewerTag.Opened.Total()))
+			return append(cells, strconv.Itoa(fix.WorkloadCount))
 		},
 	})
 }

@@ -248,11 +248,11 @@ func TestFixesOfNewerTags(t *testing.T) {
 		t.Errorf("all: %+v", all)
 	}
 	rows := readCSV(t, f.do(http.MethodGet, "/api/v1/fixes?action=newerTag&format=csv", "").body)
-	if last := rows[1][len(rows[1])-3:]; len(rows) != 2 || !slices.Equal(last, []string{tag.From, tag.To, "1"}) || !slices.Equal(rows[0][len(rows[0])-3:], []string{"tag", "newer_tag", "opened"}) {
+	if last := rows[1][len(rows[1])-4:]; len(rows) != 2 || !slices.Equal(last, []string{tag.From, tag.To, "1", "1"}) || !slices.Equal(rows[0][len(rows[0])-4:], []string{"tag", "newer_tag", "opened", "workload_count"}) {
 		t.Errorf("as CSV: %v", rows)
 	}
 	rows = readCSV(t, f.do(http.MethodGet, "/api/v1/fixes?action=rebuild&format=csv", "").body)
-	if last := rows[1][len(rows[1])-3:]; !slices.Equal(last, []string{"", "", ""}) {
+	if last := rows[1][len(rows[1])-4:]; !slices.Equal(last, []string{"", "", "", "1"}) {
 		t.Errorf("a rebuild as CSV: %v", rows)
 	}
 }

@@ -47,11 +47,11 @@ func routes(l Limits) map[string]route {
 		return r
 	}
 	// What the caller may do with an exception is asked for with the exception.
-	deciding := func(verb string) route {
-		r := changes(plain(auth.VerbList), verb, "exceptions")
+	ofDecider := func(r route) route {
 		r.Identified = true
 		return r
 	}
+	deciding := func(verb string) route { return ofDecider(changes(plain(auth.VerbList), verb, "exceptions")) }
 	// What the caller may do with VEX documents is asked for with the document.
 	vexing := func(verb string) route {
 		r := changes(plain(auth.VerbList), verb, vexUploads)
@@ -110,7 +110,7 @@ func routes(l Limits) map[string]route {
 		"GET /api/v1/trends":                         reading(auth.VerbList),
 		"POST /api/v1/exceptions":                    deciding(verbCreate),
 		"POST /api/v1/exceptions/preview":            expensive(plain(auth.VerbList)),
-		"GET /api/v1/exceptions/{kind}/{name}":       reading(auth.VerbList),
+		"GET /api/v1/exceptions/{kind}/{name}":       ofDecider(reading(auth.VerbList)),
 		"PUT /api/v1/exceptions/{kind}/{name}":       deciding(auth.VerbUpdate),
 		"DELETE /api/v1/exceptions/{kind}/{name}":    deciding(auth.VerbDelete),
 		"GET /api/v1/vex":                            reading(auth.VerbList),

@@ -106,3 +106,16 @@ func TestParallelRequestsAfterLongIdling(t *testing.T) {
 		})
 	}
 }
+
+// Without a refresh token the provider cannot be asked again: the session ends with the ID token, and no earlier.
+func TestSessionWithoutRefreshToken(t *testing.T) {
+	p := newHostileProvider(t)
+	p.token = func(a map[string]any) { delete(a, "refresh_token") }
+	f := newSignInFixture(t, p.config(), nil, nil)
+	f.rbac.verbs["readers"] = reading
+	b := newBrowser(t, "")
+	b.finish(f)
+	b.expect(f, http.StatusOK)
+	f.clock.step(2 * time.Hour)
+	b.expect(f, http.StatusOK)
+}

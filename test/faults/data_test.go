@@ -30,7 +30,7 @@ func installedData(t *testing.T) string {
 		return installed.dir
 	}
 	s := &scenario{name: "installation", args: only("scanner"), scans: true, installs: true}
-	w := newWorld(t, s, point{})
+	w := newWorld(t, s, point{}, planeFor(t, s, point{}))
 	t.Cleanup(func() { w.empty(t) })
 	w.ready(t)
 	w.create(t, &scannerv1.Scanner{ObjectMeta: metav1.ObjectMeta{Name: "scanner"}, Spec: scannerv1.ScannerSpec{IgnoreLabel: "ignore"}})

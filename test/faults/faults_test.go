@@ -156,7 +156,7 @@ func (s *scenario) audited(kind string) bool {
 // undisturbed runs a scenario without a fault.
 func undisturbed(t *testing.T, s *scenario) reference {
 	t.Helper()
-	w := newWorld(t, s, point{})
+	w := newWorld(t, s, point{}, planeFor(t, s, point{}))
 	w.begin(t)
 	w.settle(t, s.settled)
 	var want reference
@@ -195,13 +195,16 @@ func disturbed(t *testing.T, s *scenario, at point, want reference) {
 			t.Error(err)
 		}
 	})
+	// All attempts have the same: they would wait for each other's otherwise.
+	on := planeFor(t, s, at)
 	for last := attempts - 1; last >= 0; last-- {
-		w = newWorld(t, s, at)
+		w = newWorld(t, s, at, on)
 		w.begin(t)
 		w.recover(t, at, want)
 		if !w.trace.wasHit() && last > 0 {
 			w.slot.free()
 			w.stop(t)
+			w.empty(t)
 			continue
 		}
 		w.settle(t, all())

@@ -99,17 +99,23 @@ func (w *world) reason() string {
 	return strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "") + "\nThe data and the logs of the operator are in " + w.dir
 }
 
-// newWorld makes a namespace and starts the operators of a scenario in it.
-func newWorld(t *testing.T, s *scenario, at point) *world {
+// planeFor returns the control plane for the runs of a test, which is its own if faults disturb the servers or the scenario what is outside of its namespace.
+func planeFor(t *testing.T, s *scenario, at point) *plane {
 	t.Helper()
-	w := &world{scenario: s, trace: newTrace(at), acted: make(chan struct{}), ended: make(chan struct{}), plane: common}
+	if s.cluster || disturbsServers(at.fault) {
+		return own.take(t)
+	}
+	return common
+}
+
+// newWorld makes a namespace and starts the operators of a scenario in it.
+func newWorld(t *testing.T, s *scenario, at point, on *plane) *world {
+	t.Helper()
+	w := &world{scenario: s, trace: newTrace(at), acted: make(chan struct{}), ended: make(chan struct{}), plane: on}
 	if s.scans && !s.installs {
 		w.installed = installedData(t)
 	}
-	if s.cluster || disturbsServers(at.fault) {
-		w.plane = own.take(t)
-	}
-	// Not before: a run that waits for a control plane needs no processor.
+	// Not before the control plane: a run that waits for a control plane needs no processor.
 	w.slot = takeSlot()
 	t.Cleanup(w.slot.free)
 	w.end = sync.OnceFunc(func() { close(w.ended) })

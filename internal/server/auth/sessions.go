@@ -257,9 +257,9 @@ func (m *sessionManager) refresh(ctx context.Context, keys sessionKeys, session 
 	return &content, nil
 }
 
-// stale says that the provider confirmed a session too long ago.
+// stale says that the provider confirmed a session too long ago. Without a refresh token it is never asked, and the session ends with the ID token.
 func (m *sessionManager) stale(content sessionContent) bool {
-	return m.clock().Sub(content.Confirmed) > staleAfter
+	return content.RefreshToken != "" && m.clock().Sub(content.Confirmed) > staleAfter
 }
 
 // errUnconfirmed is the answer while the provider cannot be asked about a session that it confirmed too long ago.

@@ -171,13 +171,13 @@ func (g *Guard) visible(ctx context.Context, p *principal) (store.Namespaces, er
 	if g.anonymous == nil || p == g.anonymous {
 		return g.reviews.visible(ctx, p)
 	}
-	shared, err := g.shownTo(ctx, g.anonymous)
-	if err != nil || shared.All() {
-		return shared, err
-	}
 	own, err := g.reviews.visible(ctx, p)
 	if err != nil || own.All() {
 		return own, err
+	}
+	shared, err := g.shownTo(ctx, g.anonymous)
+	if err != nil || shared.All() {
+		return shared, err
 	}
 	return store.OnlyNamespaces(append(own.Names(), shared.Names()...)...), nil
 }

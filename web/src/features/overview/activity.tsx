@@ -35,11 +35,13 @@ export function Activity() {
           </li>
         ))}
         {lines.length === 0 && reading && (
-          <li role="status" className="space-y-3 pt-1.5">
-            <span className="sr-only">Loading activity</span>
-            {Array.from({ length: 4 }, (_, index) => (
-              <Skeleton key={index} className="h-4 w-full" />
-            ))}
+          <li>
+            <div role="status" className="space-y-3 pt-1.5">
+              <span className="sr-only">Loading activity</span>
+              {Array.from({ length: 4 }, (_, index) => (
+                <Skeleton key={index} className="h-4 w-full" />
+              ))}
+            </div>
           </li>
         )}
         {lines.length === 0 && !reading && error === undefined && (
