@@ -49,6 +49,8 @@ type Reconciler struct {
 	patches *rate.Limiter
 	// resumeAt is the exception at which the last round of statuses stopped.
 	resumeAt types.UID
+	// failing are the exceptions whose status could not be written last. They come after all others.
+	failing map[types.UID]bool
 	// counts are the last ones of each exception that applies, and countedAt is when all were counted.
 	counts    map[types.UID]count
 	countedAt time.Time

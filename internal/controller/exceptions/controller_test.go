@@ -338,6 +338,7 @@ func TestStatusesAreWrittenInTurn(t *testing.T) {
 	}
 	// One that cannot be written does not hold up those behind it.
 	w.objects.broken = w.objects.exceptions[0].Name
+	w.objects.exceptions[0].Generation++
 	for n := range 5 * size / patchesPerSecond {
 		w.clock.SetTime(w.clock.Now().Add(time.Second))
 		for i := range w.objects.exceptions {

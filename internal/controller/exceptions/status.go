@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
@@ -39,19 +40,22 @@ func (r *Reconciler) writeStatuses(
 			// The cache is behind.
 			all = false
 		case client.IgnoreNotFound(err) != nil:
-			// One that cannot be written does not come first again.
+			r.failing[change.before.GetUID()] = true
 			r.resumeAt = changes[(i+1)%len(changes)].before.GetUID()
 			return false, err
+		default:
+			delete(r.failing, change.before.GetUID())
 		}
 	}
 	return all, nil
 }
 
 // statusChanges are the statuses that have changed, in the order in which they are written. Both those that differ in more than numbers and the others begin
-// where the last round stopped.
+// where the last round stopped. Those that could not be written are the last.
 func (r *Reconciler) statusChanges(exceptions []exception, problems map[store.DecisionObject]store.DecisionProblem) []statusChange {
 	start := max(0, slices.IndexFunc(exceptions, func(e exception) bool { return e.GetUID() == r.resumeAt }))
-	var first, numbers []statusChange
+	var first, numbers, last []statusChange
+	failing := map[types.UID]bool{}
 	for i := range exceptions {
 		before := exceptions[(start+i)%len(exceptions)]
 		after := before.copied()
@@ -66,13 +70,18 @@ func (r *Reconciler) statusChanges(exceptions []exception, problems map[store.De
 		}
 		but := *after.status
 		but.MatchedFindings, but.SuppressedFindings = before.status.MatchedFindings, before.status.SuppressedFindings
-		if equality.Semantic.DeepEqual(*before.status, but) {
+		switch {
+		case r.failing[before.GetUID()]:
+			failing[before.GetUID()] = true
+			last = append(last, statusChange{before, after})
+		case equality.Semantic.DeepEqual(*before.status, but):
 			numbers = append(numbers, statusChange{before, after})
-		} else {
+		default:
 			first = append(first, statusChange{before, after})
 		}
 	}
-	return append(first, numbers...)
+	r.failing = failing
+	return slices.Concat(first, numbers, last)
 }
 
 // setNotApplied says why an exception is not in effect.
