@@ -23,7 +23,11 @@ test("an image is compared with another one that is searched, and the other way 
     (url) => url.searchParams.get("from") === from?.imageId && url.searchParams.get("to") === to?.imageId,
   );
   expect(new URL(page.url()).searchParams.get("platform")).toBe(from?.platform);
-  expect(operator.queries.at(-1)).toContain(new URLSearchParams({ platform: to?.platform ?? "" }).toString());
+  const compared = () =>
+    operator.queries
+      .map((query) => new URLSearchParams(query))
+      .find((query) => query.get("to") === to?.imageId);
+  await expect.poll(() => compared()?.get("platform")).toBe(to?.platform);
   await expect(page.getByRole("region", { name: "From" })).toContainText("Scanned");
   const opened = page.getByRole("region", { name: "Opened" });
   const closed = page.getByRole("region", { name: "Closed" });

@@ -51,9 +51,10 @@ func comparedImages(tx *gorm.DB, in store.Namespaces, from, to model.ImageKey) (
 	if chosen {
 		visible := ""
 		if !in.All() {
-			for _, side := range []string{"a", "b"} {
-				visible += " AND EXISTS (SELECT 1 FROM image_namespaces m WHERE m.image_pk = " + side + ".id AND " + isWithin("m.namespace", in) + ")"
+			seen := func(side string) string {
+				return " AND EXISTS (SELECT 1 FROM image_namespaces m WHERE m.image_pk = " + side + ".id AND " + isWithin("m.namespace", in) + ")"
 			}
+			visible = seen("a") + seen("b")
 		}
 		scanned := string(store.StateScanned)
 		err := tx.Raw("SELECT a.platform FROM images a JOIN images b ON b.platform = a.platform WHERE a.image_id = ? AND b.image_id = ?"+visible+
