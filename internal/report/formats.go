@@ -162,6 +162,7 @@ type item struct {
 }
 
 type itemPackage struct {
+	ID       string   `json:"id"`
 	Name     string   `json:"name"`
 	Version  string   `json:"version"`
 	Type     string   `json:"type"`
@@ -198,7 +199,7 @@ func itemOf(f model.Finding) item {
 	p := f.Package
 	out := item{
 		Package: itemPackage{
-			Name: p.Name, Version: p.Version, Type: p.Type, Language: p.Language, PURL: p.PURL, Distro: p.Distro,
+			ID: p.Fingerprint, Name: p.Name, Version: p.Version, Type: p.Type, Language: p.Language, PURL: p.PURL, Distro: p.Distro,
 			Licenses: p.Licenses, CPEs: p.CPEs,
 		},
 		Vulnerability: f.Vulnerability, Fix: f.Fix,
