@@ -257,8 +257,8 @@ func TestChanges(t *testing.T) {
 	wantChange := map[string]any{
 		"id": 1.0, "generation": 2.0, "build": build.ID, "previousBuild": earlier.ID, "at": "2023-11-14T23:13:20Z", "kind": "opened", "reasons": []any{},
 		"package": map[string]any{
-			"name": "openssl", "version": "3.0.1", "type": "apk", "purl": "pkg:apk/alpine/openssl@3.0.1", "distro": "alpine:3.20",
-			"licenses": []any{"MIT"}, "cpes": []any{"cpe:2.3:a:x:openssl:*:*:*:*:*:*:*:*"},
+			"id": "03c163cd62992547ea6eb20a420fe6f4f7ffea62a5ef096ebc75c850cb787edb", "name": "openssl", "version": "3.0.1", "type": "apk", "purl": "pkg:apk/alpine/openssl@3.0.1",
+			"distro": "alpine:3.20", "licenses": []any{"MIT"}, "cpes": []any{"cpe:2.3:a:x:openssl:*:*:*:*:*:*:*:*"},
 		},
 		"vulnerabilityId": "CVE-2024-0001", "namespace": "alpine:distro:alpine:3.20",
 		"after":  map[string]any{"severity": "Critical", "fixState": "fixed", "fixVersions": []any{"1.2.3"}, "epss": 0.25, "kev": true},
