@@ -273,6 +273,8 @@ type Uses interface {
 	// RecordUses replaces what is known to run in a scope, such as that of one Scanner, and the owners of the workloads. Images that are not
 	// known are passed over. When nothing differs it only reads. No uses at all forget the scope. More than MaxUses are an error.
 	RecordUses(ctx context.Context, scope string, uses []Use) error
+	// AddUses is RecordUses for uses besides those that are known to run in the scope.
+	AddUses(ctx context.Context, scope string, uses []Use) error
 }
 
 // Events about findings that a database update changed. Data of the first three is a FindingEvent; each result set writes at most

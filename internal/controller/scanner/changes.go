@@ -21,7 +21,17 @@ const maxNamed = 10
 
 // recordUses records the running images in the scope of a Scanner, so that findings can be traced to workloads.
 func (r *Reconciler) recordUses(ctx context.Context, scanner types.NamespacedName, v *observed) error {
-	// The pods of a workload have the same.
+	r.newPods.deciding.Lock()
+	defer r.newPods.deciding.Unlock()
+	uses := append(v.uses(), r.newPods.uses[scanner]...)
+	if err := r.Store.RecordUses(ctx, scopeOf(scanner), uses); err != nil {
+		return fmt.Errorf("record the uses of images: %w", err)
+	}
+	return nil
+}
+
+// uses lists where the images to catalog run. The pods of a workload have the same.
+func (v *observed) uses() []store.Use {
 	wanted, seen := set(v.wanted()), map[store.Use]bool{}
 	var uses []store.Use
 	for i := range v.containers {
@@ -34,10 +44,7 @@ func (r *Reconciler) recordUses(ctx context.Context, scanner types.NamespacedNam
 			uses = append(uses, use)
 		}
 	}
-	if err := r.Store.RecordUses(ctx, scopeOf(scanner), uses); err != nil {
-		return fmt.Errorf("record the uses of images: %w", err)
-	}
-	return nil
+	return uses
 }
 
 // reportChanges creates Events about the most severe findings of a new database, for images in the scope of the Scanner. The status has the

@@ -40,6 +40,7 @@ type Store interface {
 	RecordFailure(ctx context.Context, key model.ImageKey, attempt int, outcome model.Outcome, next time.Time) (bool, error)
 	RecordChange(ctx context.Context, change store.ObjectChange) error
 	RecordUses(ctx context.Context, scope string, uses []store.Use) error
+	AddUses(ctx context.Context, scope string, uses []store.Use) error
 	RecordCoverage(ctx context.Context, scope string, containers []store.ContainerCoverage) error
 	store.Scans
 	WantTagLookups(ctx context.Context, scope string, wanted []store.WantedTags) ([]store.TagLookup, error)
@@ -85,6 +86,7 @@ type Reconciler struct {
 	fallback fallback
 	stalls   stalls
 	pace     pace
+	newPods  newPods
 	invalid  invalidOwners
 	// recatalogPausedUntil is Recatalog.pausedUntil in Unix nanoseconds.
 	recatalogPausedUntil atomic.Int64
@@ -131,7 +133,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // reconcile returns what it observed, nil if it failed before, and when to reconcile again.
 func (r *Reconciler) reconcile(ctx context.Context, scanner *scannerv1.Scanner) (*observed, time.Duration, error) {
-	v, err := r.observe(ctx, scanner)
+	r.newPods.begin()
+	v, err := r.observe(ctx, scanner, r.allPods)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -155,11 +158,8 @@ func (r *Reconciler) act(ctx context.Context, scanner *scannerv1.Scanner, v *obs
 	if err := r.observeLookups(ctx, scanner, v); err != nil {
 		return 0, err
 	}
-	again := r.Recatalog
-	again.pausedUntil = time.Unix(0, r.recatalogPausedUntil.Load())
-	plan := makePlan(scanner, v, r.Limits, again, r.Clock.Now())
-	r.queues.set(client.ObjectKeyFromObject(scanner), plan.waiting, plan.served()...)
-	if err := r.startAll(ctx, scanner, v, &plan); err != nil {
+	plan, err := r.startDue(ctx, scanner, v)
+	if err != nil {
 		return 0, err
 	}
 	if plan.problem != nil {
@@ -175,6 +175,18 @@ func (r *Reconciler) act(ctx context.Context, scanner *scannerv1.Scanner, v *obs
 	r.traces.record(r.Tracer, v.attempts, r.Clock.Now())
 	log.V(1).Info("Reconciled", "containers", len(v.containers), "running", plan.running, "queued", plan.queued, "next", plan.next)
 	return plan.next, nil
+}
+
+// startDue plans the next scans, and starts them.
+func (r *Reconciler) startDue(ctx context.Context, scanner *scannerv1.Scanner, v *observed) (plan, error) {
+	r.newPods.deciding.Lock()
+	defer r.newPods.deciding.Unlock()
+	r.newPods.addAttempts(v)
+	again := r.Recatalog
+	again.pausedUntil = time.Unix(0, r.recatalogPausedUntil.Load())
+	plan := makePlan(scanner, v, r.Limits, again, r.Clock.Now())
+	r.queues.set(client.ObjectKeyFromObject(scanner), plan.waiting, plan.served()...)
+	return plan, r.startAll(ctx, scanner, v, &plan)
 }
 
 // startAll starts the attempts of a plan, which has those that were started afterwards.

@@ -98,9 +98,9 @@ func (v *observed) attemptName(key model.ImageKey) string {
 	return scanjob.Name(key, image.Nonce, image.Attempts)
 }
 
-// observe reads the cluster and the store. Attempts are read before images: when an attempt has succeeded, its SBOM is
-// in the store by then, and the images show it.
-func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner) (*observed, error) {
+// observe reads the store and the cluster, of it the pods that list returns. Attempts are read before images: when an attempt has succeeded, its SBOM
+// is in the store by then, and the images show it.
+func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner, list podLister) (*observed, error) {
 	attempts, err := r.Cataloger.Attempts(ctx)
 	if err != nil {
 		return nil, err
@@ -114,7 +114,12 @@ func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner) (*
 		return nil, err
 	}
 	read := r.readPods(scanner, nodes)
-	containers, owners, err := r.containers(ctx, within, read)
+	pods, err := list(ctx, within, read)
+	if err != nil {
+		return nil, err
+	}
+	containers := containersOf(pods)
+	owners, err := r.owners(ctx, within, pods)
 	if err != nil {
 		return nil, err
 	}
@@ -233,35 +238,44 @@ type podContainers struct {
 	owner      string
 }
 
-// containers lists the containers in the Scanner's scope, those of the oldest pods first, and the owners of their workloads.
-func (r *Reconciler) containers(ctx context.Context, within scope, read inventory.Options) ([]inventory.Container, map[store.Workload]string, error) {
+// podLister lists pods with containers in the scope of a Scanner.
+type podLister func(ctx context.Context, within scope, read inventory.Options) ([]podContainers, error)
+
+// allPods lists all pods in the scope of a Scanner. It is a podLister.
+func (r *Reconciler) allPods(ctx context.Context, within scope, read inventory.Options) ([]podContainers, error) {
 	var pods []podContainers
-	count := 0
 	// A list holds a shallow copy of each pod, which takes more memory than all else here: one of all namespaces would be the peak.
 	for _, namespace := range slices.Sorted(maps.Keys(within.namespaces)) {
 		var list corev1.PodList
 		// The pods are not modified, and a deep copy of all of them would cost more than all else.
 		if err := r.Client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-			return nil, nil, fmt.Errorf("list pods: %w", err)
+			return nil, fmt.Errorf("list pods: %w", err)
 		}
 		for i := range list.Items {
 			if found := inventory.Containers(&list.Items[i], read); len(found) > 0 {
 				pods = append(pods, podContainers{list.Items[i].CreationTimestamp, found, r.ownerOf(ctx, "Pod", &list.Items[i])})
-				count += len(found)
 			}
 		}
 	}
+	return pods, nil
+}
+
+// containersOf lists the containers of pods and orders both, those of the oldest pods first.
+func containersOf(pods []podContainers) []inventory.Container {
 	// The order of a cached list is random; decisions should not be.
 	slices.SortFunc(pods, func(a, b podContainers) int {
 		return cmp.Or(a.created.Compare(b.created.Time),
 			cmp.Compare(a.containers[0].Namespace, b.containers[0].Namespace), cmp.Compare(a.containers[0].Pod, b.containers[0].Pod))
 	})
+	count := 0
+	for i := range pods {
+		count += len(pods[i].containers)
+	}
 	containers := make([]inventory.Container, 0, count)
 	for i := range pods {
 		containers = append(containers, pods[i].containers...)
 	}
-	owners, err := r.owners(ctx, within, pods)
-	return containers, owners, err
+	return containers
 }
 
 // scope is where a Scanner looks.

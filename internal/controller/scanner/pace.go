@@ -71,6 +71,14 @@ func (f *found) lacks(pod *corev1.Pod) bool {
 	return false
 }
 
+// lacks reports whether a pod runs something that the last reconcile of a Scanner did not find. Nothing is lacking before the first one.
+func (p *pace) lacks(scanner types.NamespacedName, pod *corev1.Pod) bool {
+	p.mu.Lock()
+	last := p.rounds[scanner]
+	p.mu.Unlock()
+	return last.found.lacks(pod)
+}
+
 // begin notes that a reconcile begins.
 func (p *pace) begin(scanner types.NamespacedName, began time.Time) {
 	p.mu.Lock()

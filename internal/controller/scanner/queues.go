@@ -86,6 +86,13 @@ func (q *queues) set(scanner types.NamespacedName, waiting demand, served ...str
 	maps.DeleteFunc(q.places, func(namespace string, _ int64) bool { return !waits[namespace] })
 }
 
+// waits reports whether an image of a Scanner waits for a slot.
+func (q *queues) waits(scanner types.NamespacedName) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting[scanner]) > 0
+}
+
 // othersWait reports whether an image of another Scanner waits for a slot.
 func (q *queues) othersWait(scanner limit) bool {
 	q.mu.Lock()

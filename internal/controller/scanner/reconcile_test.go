@@ -109,6 +109,8 @@ func (memory) RecordChange(context.Context, store.ObjectChange) error { return n
 
 func (memory) RecordUses(context.Context, string, []store.Use) error { return nil }
 
+func (memory) AddUses(context.Context, string, []store.Use) error { return nil }
+
 func (memory) RecordCoverage(context.Context, string, []store.ContainerCoverage) error { return nil }
 
 func (m memory) RaiseSizeClass(_ context.Context, repository string, class model.SizeClass) error {

@@ -42,7 +42,13 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, wake <-chan event.Generi
 	if r.Owners.fromDeployments() {
 		controlled.Watches(&appsv1.Deployment{}, r.paced(concernsPod), builder.WithPredicates(r.ownerChanged()))
 	}
-	return controlled.Complete(r)
+	if err := controlled.Complete(r); err != nil {
+		return err
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("scanner-new-pods").
+		Watches(&corev1.Pod{}, r.lacking(), builder.WithPredicates(r.podChanged())).
+		Complete(reconcile.Func(r.startNew))
 }
 
 // jobChanged passes the beginning and the end of scan Jobs.

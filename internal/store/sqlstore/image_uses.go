@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"gorm.io/gorm"
@@ -20,6 +21,19 @@ type useRow struct {
 
 // RecordUses implements store.Uses.
 func (s *Store) RecordUses(ctx context.Context, scope string, uses []store.Use) error {
+	return s.recordUses(ctx, scope, uses, false)
+}
+
+// AddUses implements store.Uses.
+func (s *Store) AddUses(ctx context.Context, scope string, uses []store.Use) error {
+	if len(uses) == 0 {
+		return nil
+	}
+	return s.recordUses(ctx, scope, uses, true)
+}
+
+// recordUses records what runs in a scope. With keep, what is known to run there stays.
+func (s *Store) recordUses(ctx context.Context, scope string, uses []store.Use, keep bool) error {
 	const what = "record image uses"
 	if err := checkIdentifier("the scope", scope); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
@@ -35,7 +49,7 @@ func (s *Store) RecordUses(ctx context.Context, scope string, uses []store.Use) 
 	var owners []ownerChange
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
 		var err error
-		if added, gone, err = compareUses(tx, scope, uses); err != nil {
+		if added, gone, err = compareUses(tx, scope, uses, keep); err != nil {
 			return err
 		}
 		owners, err = compareOwners(tx, workloads)
@@ -45,7 +59,7 @@ func (s *Store) RecordUses(ctx context.Context, scope string, uses []store.Use) 
 		return err
 	}
 	return s.write(ctx, what, func(tx *txn) error {
-		added, gone, err := compareUses(tx.DB, scope, uses)
+		added, gone, err := compareUses(tx.DB, scope, uses, keep)
 		if err != nil {
 			return err
 		}
@@ -93,8 +107,8 @@ func replaceUses(tx *txn, scope string, added, gone []useRow) error {
 	return tx.Insert("image_uses", []string{"scope", "image_pk", "namespace", "kind", "name", "container"}, values, "")
 }
 
-// compareUses finds the rows that a scope lacks and those that it has too many.
-func compareUses(tx *gorm.DB, scope string, uses []store.Use) (added, gone []useRow, err error) {
+// compareUses finds the rows that a scope lacks and, unless keep is set, those that it has too many.
+func compareUses(tx *gorm.DB, scope string, uses []store.Use, keep bool) (added, gone []useRow, err error) {
 	images, err := knownImages(tx, uses)
 	if err != nil {
 		return nil, nil, err
@@ -114,18 +128,35 @@ func compareUses(tx *gorm.DB, scope string, uses []store.Use) (added, gone []use
 			added = append(added, row)
 		}
 	}
-	var rows []useRow
-	err = tx.Raw("SELECT image_pk, namespace, kind, name, container FROM image_uses WHERE scope = ?", scope).Scan(&rows).Error
+	rows, err := usesOf(tx, scope, images, keep)
 	if err != nil {
 		return nil, nil, err
 	}
 	known := make(map[useRow]bool, len(rows))
 	for _, row := range rows {
-		if known[row] = true; !wanted[row] {
+		if known[row] = true; !wanted[row] && !keep {
 			gone = append(gone, row)
 		}
 	}
 	return slices.DeleteFunc(added, func(row useRow) bool { return known[row] }), gone, nil
+}
+
+// usesOf returns the rows of a scope, or only those of some images.
+func usesOf(tx *gorm.DB, scope string, images map[model.ImageKey]int64, only bool) ([]useRow, error) {
+	const query = "SELECT image_pk, namespace, kind, name, container FROM image_uses WHERE scope = ?"
+	var rows []useRow
+	if !only {
+		err := tx.Raw(query, scope).Scan(&rows).Error
+		return rows, err
+	}
+	for part := range slices.Chunk(slices.Collect(maps.Values(images)), sqldb.MaxIn) {
+		var some []useRow
+		if err := tx.Raw(query+" AND image_pk IN ?", scope, part).Scan(&some).Error; err != nil {
+			return nil, err
+		}
+		rows = append(rows, some...)
+	}
+	return rows, nil
 }
 
 // knownImages returns the ids of the images that uses name and that are known.

@@ -1,0 +1,211 @@
+package scanner
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/inventory"
+	"github.com/scanner-operator/scanner-operator/internal/scanjob"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+const (
+	// newPodsDelay is the time for which pods are collected before their scans are started together.
+	newPodsDelay = 50 * time.Millisecond
+	// maxNewPods is the maximum number of pods that wait for that, per Scanner. The next reconcile starts the scans of others.
+	maxNewPods = 100
+)
+
+// newPods are pods with images that the last reconcile of a Scanner did not find. A reconcile reads all pods, which takes long in a large cluster: a
+// controller of its own, which runs beside it, starts the scans of these pods. The zero value is ready.
+type newPods struct {
+	mu sync.Mutex
+	// waiting are the pods whose scans are to be started, by Scanner.
+	waiting map[types.NamespacedName]map[types.NamespacedName]bool
+	// rested is when scans may be started again.
+	rested time.Time
+
+	// deciding is held while scans are planned and started, so that both controllers count the same slots.
+	deciding sync.Mutex
+	// uses and attempts are what was recorded and started since the last reconcile began, which may not have seen it.
+	uses     map[types.NamespacedName][]store.Use
+	attempts map[string]Attempt
+}
+
+// begin notes that a reconcile begins, of any Scanner: one runs at a time. It will see what was done before.
+func (n *newPods) begin() {
+	n.deciding.Lock()
+	defer n.deciding.Unlock()
+	n.uses, n.attempts = map[types.NamespacedName][]store.Use{}, map[string]Attempt{}
+}
+
+// addAttempts adds the attempts to what a reconcile observed that were started since.
+func (n *newPods) addAttempts(v *observed) {
+	for _, name := range slices.Sorted(maps.Keys(n.attempts)) {
+		if _, known := v.attempts[name]; !known {
+			v.attempts[name] = n.attempts[name]
+			v.active = append(v.active, n.attempts[name])
+		}
+	}
+}
+
+// add has a pod wait, and returns for how long; false if too many do.
+func (n *newPods) add(scanner, pod types.NamespacedName, now time.Time) (time.Duration, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.waiting == nil {
+		n.waiting = map[types.NamespacedName]map[types.NamespacedName]bool{}
+	}
+	if n.waiting[scanner] == nil {
+		n.waiting[scanner] = map[types.NamespacedName]bool{}
+	}
+	if len(n.waiting[scanner]) >= maxNewPods {
+		return 0, false
+	}
+	n.waiting[scanner][pod] = true
+	return max(newPodsDelay, n.rested.Sub(now)), true
+}
+
+// take returns the pods that wait.
+func (n *newPods) take(scanner types.NamespacedName) []types.NamespacedName {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	pods := slices.Collect(maps.Keys(n.waiting[scanner]))
+	delete(n.waiting, scanner)
+	return pods
+}
+
+// rest has the next pods wait for a multiple of the time since began.
+func (n *newPods) rest(began, now time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.rested = now.Add(min(urgentRestFactor*now.Sub(began), maxUrgentRest))
+}
+
+// lacking queues the Scanners that lack an image of a pod.
+func (r *Reconciler) lacking() handler.EventHandler {
+	queue := func(ctx context.Context, obj client.Object, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		pod, isPod := obj.(*corev1.Pod)
+		if !isPod {
+			return
+		}
+		lacks := func(s *scannerv1.Scanner) bool {
+			return concernsPod(s, pod) && r.pace.lacks(client.ObjectKeyFromObject(s), pod)
+		}
+		for _, request := range r.scanners(ctx, lacks) {
+			if after, added := r.newPods.add(request.NamespacedName, client.ObjectKeyFromObject(pod), r.Clock.Now()); added {
+				q.AddAfter(request, after)
+			}
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			queue(ctx, e.Object, q)
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			queue(ctx, e.ObjectNew, q)
+		},
+	}
+}
+
+// startNew starts the scans of the pods that wait. If it fails, the next reconcile of the Scanner, for which all pod events ask as well, starts them and reports
+// the error.
+func (r *Reconciler) startNew(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	pods := r.newPods.take(req.NamespacedName)
+	scanner := &scannerv1.Scanner{}
+	if err := r.Client.Get(ctx, req.NamespacedName, scanner); apierrors.IsNotFound(err) || err == nil && !scanner.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil
+	} else if err != nil {
+		return ctrl.Result{}, err
+	}
+	began := r.Clock.Now()
+	if err := r.startScans(ctx, scanner, pods); err != nil && ctx.Err() == nil {
+		logr.FromContextOrDiscard(ctx).V(1).Info("Failed to start the scans of new pods; the next reconcile starts them", "error", err.Error())
+	}
+	r.newPods.rest(began, r.Clock.Now())
+	return ctrl.Result{}, nil
+}
+
+// startScans starts the scans of images that pods of a Scanner run. If other images of the Scanner wait for a slot, it leaves the decision to a reconcile,
+// which knows those.
+func (r *Reconciler) startScans(ctx context.Context, scanner *scannerv1.Scanner, pods []types.NamespacedName) error {
+	name := client.ObjectKeyFromObject(scanner)
+	r.newPods.deciding.Lock()
+	defer r.newPods.deciding.Unlock()
+	if r.queues.waits(name) {
+		return nil
+	}
+	v, err := r.observe(ctx, scanner, r.podsNamed(pods))
+	if err != nil {
+		return err
+	}
+	uses := v.uses()
+	if len(uses) == 0 {
+		return nil
+	}
+	if err := r.Store.AddUses(ctx, scopeOf(name), uses); err != nil {
+		return fmt.Errorf("record the uses of images: %w", err)
+	}
+	if r.newPods.uses == nil {
+		r.newPods.uses, r.newPods.attempts = map[types.NamespacedName][]store.Use{}, map[string]Attempt{}
+	}
+	r.newPods.uses[name] = append(r.newPods.uses[name], uses...)
+	now := r.Clock.Now()
+	plan := makePlan(scanner, v, r.Limits, Recatalog{}, now)
+	plan.start = slices.DeleteFunc(plan.start, func(start scanjob.Request) bool { return start.Key == plan.again })
+	err = r.startAll(ctx, scanner, v, &plan)
+	for i := range plan.start {
+		r.newPods.attempts[plan.start[i].Name] = begun(&plan.start[i], now)
+	}
+	return err
+}
+
+// podsNamed returns a podLister of some pods. Those that are gone are left out.
+func (r *Reconciler) podsNamed(names []types.NamespacedName) podLister {
+	return func(ctx context.Context, within scope, read inventory.Options) ([]podContainers, error) {
+		var pods []podContainers
+		for _, name := range names {
+			if !within.namespaces[name.Namespace] {
+				continue
+			}
+			pod := &corev1.Pod{}
+			if err := r.Client.Get(ctx, name, pod, client.UnsafeDisableDeepCopy); apierrors.IsNotFound(err) {
+				continue
+			} else if err != nil {
+				return nil, fmt.Errorf("read a pod: %w", err)
+			}
+			if found := inventory.Containers(pod, read); len(found) > 0 {
+				pods = append(pods, podContainers{pod.CreationTimestamp, found, r.ownerOf(ctx, "Pod", pod)})
+			}
+		}
+		return pods, nil
+	}
+}
+
+// begun returns an attempt as it is when it has just been started.
+func begun(start *scanjob.Request, now time.Time) Attempt {
+	attempt := Attempt{
+		Key: start.Key, ScannerUID: start.ScannerUID, SizeClass: start.SizeClass, Namespace: start.Namespace, For: start.For, JobSpec: start.JobSpec,
+		Created: now, Volume: start.Volume != nil,
+	}
+	if start.Volume != nil {
+		attempt.Hosts = start.Volume.Nodes
+	}
+	return attempt
+}

@@ -1,0 +1,175 @@
+package scanner
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	testclock "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// meanwhile is a store that knows what runs, and does something when a reconcile has observed all else.
+type meanwhile struct {
+	memory
+	uses     []store.Use
+	observed func()
+}
+
+func (p *meanwhile) RegistryPauses(context.Context) ([]store.RegistryPause, error) {
+	if do := p.observed; do != nil {
+		p.observed = nil
+		do()
+	}
+	return nil, nil
+}
+
+func (p *meanwhile) RecordUses(_ context.Context, _ string, uses []store.Use) error {
+	p.uses = uses
+	return nil
+}
+
+func (p *meanwhile) AddUses(_ context.Context, _ string, uses []store.Use) error {
+	p.uses = slices.Concat(p.uses, uses)
+	return nil
+}
+
+// images lists the images that run.
+func (p *meanwhile) images() []model.ImageKey {
+	var keys []model.ImageKey
+	for _, use := range p.uses {
+		keys = append(keys, use.Image)
+	}
+	return keys
+}
+
+// arrives has a pod run, and starts the scans of new pods if the Scanner lacks its image. It reports whether the Scanner does.
+func arrives(t *testing.T, r *Reconciler, pod *corev1.Pod) bool {
+	t.Helper()
+	if err := r.Client.Create(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	queue := &agenda{clock: clockOf(r)}
+	r.lacking().Create(t.Context(), event.CreateEvent{Object: pod}, queue)
+	if queue.next.IsZero() {
+		return false
+	}
+	if _, err := r.startNew(t.Context(), ctrl.Request{NamespacedName: scannerName}); err != nil {
+		t.Fatal(err)
+	}
+	return true
+}
+
+func clockOf(r *Reconciler) *testclock.FakeClock {
+	clock, _ := r.Clock.(*testclock.FakeClock)
+	return clock
+}
+
+var anyOrder = cmpopts.SortSlices(func(a, b model.ImageKey) bool { return a.ImageID < b.ImageID })
+
+func TestScansOfNewPodsStartBetweenReconciles(t *testing.T) {
+	known, fresh := imageKey("known"), imageKey("fresh")
+	s, cataloger := &meanwhile{memory: memory{}}, &starter{attempts: map[string]Attempt{}}
+	r, _ := newReconciler(t, s, cataloger, scannerWith(nil), podOf("known", known.ImageID, 0))
+	if arrives(t, r, podOf("early", fresh.ImageID, 0)) {
+		t.Error("a pod is new before the first reconcile")
+	}
+	if err := r.Client.Delete(t.Context(), podOf("early", fresh.ImageID, 0)); err != nil {
+		t.Fatal(err)
+	}
+	reconcileOnce(t, r)
+	if arrives(t, r, podOf("replica", known.ImageID, 0)) {
+		t.Error("another pod with a known image is new")
+	}
+	if !arrives(t, r, podOf("fresh", fresh.ImageID, 0)) {
+		t.Error("a pod with an unknown image is not new")
+	}
+	want := []model.ImageKey{known, fresh}
+	if diff := cmp.Diff(want, cataloger.started, anyOrder); diff != "" {
+		t.Errorf("started (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want, s.images(), anyOrder); diff != "" {
+		t.Errorf("running (-want +got):\n%s", diff)
+	}
+	reconcileOnce(t, r)
+	if len(cataloger.started) != 2 {
+		t.Errorf("started %v, want each once", cataloger.started)
+	}
+}
+
+// TestReconcilesCountScansOfNewPods has pods arrive while a reconcile has read the others, and the attempts that are under way.
+func TestReconcilesCountScansOfNewPods(t *testing.T) {
+	known, waiting, fresh := imageKey("known"), imageKey("waiting"), imageKey("fresh")
+	s, cataloger := &meanwhile{memory: memory{}}, &starter{attempts: map[string]Attempt{}}
+	r, _ := newReconciler(t, s, cataloger, scannerWith(func(s *scannerv1.Scanner) { s.Spec.Concurrency = new(int32(2)) }), podOf("known", known.ImageID, time.Hour))
+	reconcileOnce(t, r)
+	if err := r.Client.Create(t.Context(), podOf("waiting", waiting.ImageID, time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	s.observed = func() { arrives(t, r, podOf("fresh", fresh.ImageID, 0)) }
+	reconcileOnce(t, r)
+	if diff := cmp.Diff([]model.ImageKey{known, fresh}, cataloger.started); diff != "" {
+		t.Errorf("started with two slots (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]model.ImageKey{known, waiting, fresh}, s.images(), anyOrder); diff != "" {
+		t.Errorf("running (-want +got):\n%s", diff)
+	}
+	// An image of the Scanner waits: those of new pods wait, too.
+	s.memory[known] = store.Image{ImageState: store.ImageState{Key: known, State: store.StateScanned}}
+	clear(cataloger.attempts)
+	arrives(t, r, podOf("later", imageKey("later").ImageID, 0))
+	if len(cataloger.started) != 2 {
+		t.Errorf("started %v while another image waited", cataloger.started)
+	}
+}
+
+// TestReconcilesStartNothingTwice has a scan that a reconcile was about to start begin and end meanwhile.
+func TestReconcilesStartNothingTwice(t *testing.T) {
+	fresh := imageKey("fresh")
+	s, cataloger := &meanwhile{memory: memory{}}, &starter{attempts: map[string]Attempt{}}
+	r, _ := newReconciler(t, s, cataloger, scannerWith(nil))
+	reconcileOnce(t, r)
+	pod := podOf("fresh", fresh.ImageID, 0)
+	if err := r.Client.Create(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	s.observed = func() {
+		r.lacking().Create(t.Context(), event.CreateEvent{Object: pod}, &agenda{clock: clockOf(r)})
+		if _, err := r.startNew(t.Context(), ctrl.Request{NamespacedName: scannerName}); err != nil {
+			t.Fatal(err)
+		}
+		clear(cataloger.attempts)
+	}
+	reconcileOnce(t, r)
+	if diff := cmp.Diff([]model.ImageKey{fresh}, cataloger.started); diff != "" {
+		t.Errorf("started (-want +got):\n%s", diff)
+	}
+}
+
+func TestNewPodsAreBounded(t *testing.T) {
+	var n newPods
+	for i := range maxNewPods + 1 {
+		after, added := n.add(scannerName, types.NamespacedName{Namespace: "ns", Name: string(rune('a' + i))}, now)
+		if added != (i < maxNewPods) || added && after != newPodsDelay {
+			t.Errorf("pod %d: added is %t, after %s", i, added, after)
+		}
+	}
+	if got := len(n.take(scannerName)); got != maxNewPods || len(n.take(scannerName)) > 0 {
+		t.Errorf("%d pods waited", got)
+	}
+	n.rest(now, now.Add(90*time.Millisecond))
+	if after, _ := n.add(scannerName, client.ObjectKey{}, now.Add(90*time.Millisecond)); after != 360*time.Millisecond {
+		t.Errorf("the next pods wait for %s", after)
+	}
+}
