@@ -18,6 +18,9 @@ import (
 const (
 	// interval is the time between two evaluations when no event requests one.
 	interval = time.Minute
+	// firstRetry is the time until an evaluation that failed is repeated. It doubles up to maxRetry.
+	firstRetry = time.Second
+	maxRetry   = 30 * time.Second
 	// scanTimeout is the maximum time that a rollout waits for the scans of its images.
 	scanTimeout = 72 * time.Hour
 	// reportTimeout is the maximum time that the evaluator tries to create the Events of a rollout: Kubernetes keeps Events no longer.
@@ -53,7 +56,7 @@ type Evaluator struct {
 // NeedLeaderElection implements manager.LeaderElectionRunnable: the evaluator runs on the leader only.
 func (e *Evaluator) NeedLeaderElection() bool { return true }
 
-// Start evaluates rollouts until the context is done. What fails is retried at the next evaluation.
+// Start evaluates rollouts until the context is done. What fails is retried at the next evaluation, at the latest after maxRetry.
 func (e *Evaluator) Start(ctx context.Context) error {
 	ticker := e.Clock.NewTicker(interval)
 	defer ticker.Stop()
@@ -68,14 +71,22 @@ func (e *Evaluator) Start(ctx context.Context) error {
 	return nil
 }
 
-// follow evaluates once, and again after every event and every tick, until the subscription ends.
+// follow evaluates once, and again after every event, every tick and some time after a failure, until the subscription ends.
 func (e *Evaluator) follow(ctx context.Context, subscription *feed.Subscription, tick <-chan time.Time) {
+	delay := firstRetry
 	for {
-		e.evaluate(ctx)
+		var retry <-chan time.Time
+		if e.evaluate(ctx) {
+			delay = firstRetry
+		} else {
+			retry = e.Clock.After(delay)
+			delay = min(2*delay, maxRetry)
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick:
+		case <-retry:
 		case _, open := <-subscription.C():
 			if !open {
 				return
@@ -100,12 +111,14 @@ func drain(subscription *feed.Subscription) {
 }
 
 // evaluate evaluates the rollouts whose images are scanned, records images that began to run in namespaces otherwise, and reports the rollouts that are not
-// reported yet.
-func (e *Evaluator) evaluate(ctx context.Context) {
+// reported yet. It returns false if something failed.
+func (e *Evaluator) evaluate(ctx context.Context) bool {
+	complete := true
 	for taken := store.MaxEvaluated; taken == store.MaxEvaluated; {
 		var err error
 		if taken, err = e.Store.EvaluateRollouts(ctx, e.Clock.Now().Add(-scanTimeout), store.MaxEvaluated); err != nil {
 			e.logError(ctx, err, "Failed to evaluate rollouts; will retry")
+			complete = false
 			break
 		}
 	}
@@ -113,22 +126,26 @@ func (e *Evaluator) evaluate(ctx context.Context) {
 		var err error
 		if taken, err = e.Store.ReportIntroductions(ctx, e.Clock.Now().Add(-scanTimeout), store.MaxIntroduced); err != nil {
 			e.logError(ctx, err, "Failed to report images that began to run in namespaces; will retry")
+			complete = false
 			break
 		}
 	}
 	for more := true; more; {
-		more = e.reportPage(ctx)
+		var failed bool
+		more, failed = e.reportPage(ctx)
+		complete = complete && !failed
 	}
+	return complete
 }
 
-// reportPage reports a page of rollouts, and returns whether to continue with the next one. A rollout that cannot be reported does not block
-// others: the pages after it come first, then the first page again. When no rollout of a page can be reported, the next page waits for the
+// reportPage reports a page of rollouts, and returns whether to continue with the next one and whether something failed. A rollout that cannot be reported
+// does not block others: the pages after it come first, then the first page again. When no rollout of a page can be reported, the next page waits for the
 // next evaluation, to limit the load on the API server.
-func (e *Evaluator) reportPage(ctx context.Context) bool {
+func (e *Evaluator) reportPage(ctx context.Context) (more, failed bool) {
 	pending, err := e.Store.UnreportedRollouts(ctx, e.after, store.MaxEvaluated)
 	if err != nil {
 		e.logError(ctx, err, "Failed to list the rollouts to report; will retry")
-		return false
+		return false, true
 	}
 	reported := 0
 	for i := range pending {
@@ -138,6 +155,7 @@ func (e *Evaluator) reportPage(ctx context.Context) bool {
 			err = errors.Join(err, e.Store.MarkRolloutReported(ctx, r.ID))
 		}
 		if err != nil {
+			failed = true
 			e.logError(ctx, err, "Failed to report a rollout; will retry",
 				"namespace", r.Workload.Namespace, "kind", r.Workload.Kind, "name", r.Workload.Name)
 			continue
@@ -146,10 +164,10 @@ func (e *Evaluator) reportPage(ctx context.Context) bool {
 	}
 	if len(pending) < store.MaxEvaluated {
 		e.after = 0
-		return false
+		return false, failed
 	}
 	e.after = pending[len(pending)-1].ID
-	return reported > 0
+	return reported > 0, failed
 }
 
 // logError logs an error, unless the context is done.

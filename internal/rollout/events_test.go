@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -23,8 +25,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/scanner-operator/scanner-operator/internal/feed"
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqlstore"
 )
 
 // noon is the time of all rollouts.
@@ -253,4 +257,58 @@ func TestReportIsRetried(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFailedEvaluationsAreRepeated has no event and no tick: the time between two attempts doubles to half a minute.
+func TestFailedEvaluationsAreRepeated(t *testing.T) {
+	attempts := make(chan struct{})
+	v := &rollouts{err: errors.New("the database is away")}
+	var none error
+	e, clk := newEvaluator(v, &none)
+	e.Store = attempted{v, attempts}
+	db, err := sqlstore.Open(t.Context(), sqlstore.Config{DSN: filepath.Join(t.TempDir(), "test.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	e.Hub = feed.New(db, feed.Config{Log: logr.Discard()})
+	ctx, stop := context.WithCancel(t.Context())
+	subscription := e.Hub.Subscribe(ctx, feed.Filter{})
+	defer subscription.Close()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e.follow(ctx, subscription, nil)
+	}()
+	next := func(after time.Duration) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); !clk.HasWaiters(); runtime.Gosched() {
+			if time.Now().After(deadline) {
+				t.Fatal("nothing is repeated")
+			}
+		}
+		clk.Step(after - time.Millisecond)
+		if !clk.HasWaiters() {
+			t.Errorf("repeated in less than %s", after)
+		}
+		clk.Step(time.Millisecond)
+		<-attempts
+	}
+	<-attempts
+	for _, after := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 30 * time.Second, 30 * time.Second} {
+		next(after)
+	}
+	stop()
+	<-done
+}
+
+// attempted is a store of rollouts that says when it is asked to evaluate them.
+type attempted struct {
+	*rollouts
+	attempts chan<- struct{}
+}
+
+func (a attempted) EvaluateRollouts(ctx context.Context, timedOut time.Time, limit int) (int, error) {
+	a.attempts <- struct{}{}
+	return a.rollouts.EvaluateRollouts(ctx, timedOut, limit)
 }
