@@ -19,6 +19,10 @@ type ObjectMetrics interface {
 	Delete(kind Kind, object types.NamespacedName)
 }
 
+// SeenAgain is the maximum time until an object is reconciled again whose changes are recorded: the event log forgets objects that were not seen for its
+// retention, at least two days.
+const SeenAgain = 25 * time.Hour
+
 // Reporter ends every reconcile of a controller in the same way: it writes the status, records it in the event log, shows it in the metrics,
 // and decides when to reconcile again.
 type Reporter struct {
@@ -38,7 +42,8 @@ type Outcome struct {
 	Status any
 	// Err is the error of the reconcile, if any.
 	Err error
-	// RequeueAfter is when to reconcile again, 0 when only a change requires it.
+	// RequeueAfter is when to reconcile again, 0 when only a change requires it. An object whose changes are recorded is reconciled again after
+	// SeenAgain at the latest.
 	RequeueAfter time.Duration
 	// Written is called when the status is written, or needs no write. It may be nil.
 	Written func()
@@ -69,6 +74,9 @@ func (r Reporter) Report(ctx context.Context, o Outcome) (ctrl.Result, error) {
 	}
 	if err != nil {
 		return ctrl.Result{}, err
+	}
+	if r.Changes != nil && r.Kind.Event != "" && (o.RequeueAfter == 0 || o.RequeueAfter > SeenAgain) {
+		o.RequeueAfter = SeenAgain
 	}
 	return ctrl.Result{RequeueAfter: o.RequeueAfter}, nil
 }

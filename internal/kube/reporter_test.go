@@ -81,6 +81,27 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// TestEventLogSeesObjects reconciles objects that do not change: those whose changes are recorded again within the two days for which the event log keeps
+// objects that it does not see.
+func TestEventLogSeesObjects(t *testing.T) {
+	for name, test := range map[string]struct {
+		reporter    Reporter
+		after, want time.Duration
+	}{
+		"recorded":               {Reporter{Kind: KindPodSet, Changes: &journal{}}, 0, 25 * time.Hour},
+		"recorded, and soon":     {Reporter{Kind: KindPodSet, Changes: &journal{}}, time.Minute, time.Minute},
+		"recorded, and too late": {Reporter{Kind: KindPodSet, Changes: &journal{}}, 50 * time.Hour, 25 * time.Hour},
+		"not recorded":           {Reporter{Kind: KindMyCustomResource}, 0, 0},
+	} {
+		test.reporter.Client = &statusClient{}
+		pod := &corev1.Pod{}
+		got, err := test.reporter.Report(t.Context(), Outcome{Before: pod, After: pod.DeepCopy(), RequeueAfter: test.after})
+		if err != nil || got.RequeueAfter != test.want {
+			t.Errorf("%s: reconciled again after %s, want %s; %v", name, got.RequeueAfter, test.want, err)
+		}
+	}
+}
+
 func TestReportDeletion(t *testing.T) {
 	j := &journal{}
 	object := types.NamespacedName{Namespace: "ns", Name: "a"}

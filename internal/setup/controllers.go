@@ -87,6 +87,7 @@ func (o *Operator) addControllers(matcher *matching.Matcher, hub *feed.Hub, wake
 	o.applier = vexdecisions.NewApplier(o.store, clock.RealClock{}, func(problems map[store.DecisionReason]int) {
 		decisions.NotApplied(store.DecisionSourceVEX, problems)
 	})
+	o.changes = &kube.PromptRecorder{Changes: o.store}
 	for name, add := range map[string]func() error{
 		ControllerBellerophonSimple: func() error { return o.addBellerophon(objects) },
 		ControllerExceptions:        func() error { return o.addExceptions(decisions, wake, recount, redue) },
@@ -112,7 +113,7 @@ func (o *Operator) addControllers(matcher *matching.Matcher, hub *feed.Hub, wake
 
 func (o *Operator) addBellerophon(objects *metrics.Objects) error {
 	reconciler := &bellerophon.Reconciler{
-		Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), Changes: o.store, Metrics: objects, Recorder: o.manager.GetEventRecorder(reporter),
+		Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), Changes: o.changes, Metrics: objects, Recorder: o.manager.GetEventRecorder(reporter),
 	}
 	if err := reconciler.SetupWithManager(o.manager); err != nil {
 		return fmt.Errorf("set up the BellerophonSimple controller: %w", err)
@@ -143,7 +144,7 @@ func (o *Operator) addMyCustomResources(objects *metrics.Objects) error {
 
 func (o *Operator) addPodSets(objects *metrics.Objects) error {
 	reconciler := &podset.Reconciler{
-		Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), Changes: o.store, Metrics: objects, Recorder: o.manager.GetEventRecorder(reporter),
+		Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), Changes: o.changes, Metrics: objects, Recorder: o.manager.GetEventRecorder(reporter),
 		Clock: clock.RealClock{},
 	}
 	if err := reconciler.SetupWithManager(o.manager); err != nil {

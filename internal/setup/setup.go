@@ -59,6 +59,8 @@ func Scheme() *runtime.Scheme {
 type Operator struct {
 	manager ctrl.Manager
 	store   *sqlstore.Store
+	// changes is the event log for controllers that need no database.
+	changes *kube.PromptRecorder
 	// applier applies the VEX documents of the store.
 	applier *vexdecisions.Applier
 	// ready is the store for readiness checks and the API.

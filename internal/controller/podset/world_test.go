@@ -31,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	appv1alpha1 "github.com/scanner-operator/scanner-operator/api/app/v1alpha1"
+	"github.com/scanner-operator/scanner-operator/internal/kube"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
@@ -225,7 +226,11 @@ func (l *leader) reconcile() (ctrl.Result, error) {
 		l.logs = append(l.logs, args)
 	}
 	ctx := logr.NewContext(l.w.t.Context(), funcr.New(record, funcr.Options{}))
-	return l.r.Reconcile(ctx, ctrl.Request{NamespacedName: ours})
+	result, err := l.r.Reconcile(ctx, ctrl.Request{NamespacedName: ours})
+	if result.RequeueAfter == kube.SeenAgain {
+		result.RequeueAfter = 0 // Nothing is left to do.
+	}
+	return result, err
 }
 
 func (l *leader) funcs() interceptor.Funcs {
