@@ -203,6 +203,28 @@ var feedTests = map[string]func(*testing.T, *fixture){
 		}
 		expectKinds(t, f.kinds(t, 0), store.EventScannerChanged)
 	},
+	"Prune forgets objects that are not seen": func(t *testing.T, f *fixture) {
+		start := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+		record := func(name string, gone bool) {
+			t.Helper()
+			detail := json.RawMessage(`{}`)
+			must(t, f.RecordChange(t.Context(), store.ObjectChange{Kind: store.EventPodSetChanged, Gone: gone, ObjectEvent: store.ObjectEvent{
+				Object: store.ObjectName{Namespace: "team", Name: name}, Detail: detail,
+			}}))
+		}
+		f.clock.set(start)
+		record("seen", false)
+		record("unseen", false)
+		f.clock.set(start.Add(25 * time.Hour))
+		record("seen", false)
+		f.clock.set(start.Add(49 * time.Hour))
+		must(t, f.Prune(t.Context(), start.Add(48*time.Hour)))
+		last := f.last(t)
+		record("unseen", true)
+		expectKinds(t, f.kinds(t, last))
+		record("seen", true)
+		expectKinds(t, f.kinds(t, last), store.EventPodSetChanged)
+	},
 	"requests to change": func(t *testing.T, f *fixture) {
 		changes := func(since int64) (requests []store.ChangeRequest) {
 			t.Helper()
