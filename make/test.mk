@@ -93,7 +93,8 @@ test-versions: $(HELM) ## Test the CRDs, roles and admission policies with older
 	for version in $(EMULATED); do run "$$version" "$$assets"; done
 
 .PHONY: screenshots
-screenshots: ## Make the pictures of mails in docs/images, with Chromium.
+screenshots: web/node_modules/.package-lock.json ## Make the pictures of the pages in web/e2e/screenshots, with which "make test-ui" compares them, and those of mails in docs/images, with Chromium.
+	npm --prefix web run e2e -- e2e/screenshots.spec.ts --update-snapshots=all
 	$(GO) test ./internal/notify -run '^TestPictures$$' -count 1 -pictures "$(CURDIR)/docs/images"
 
 .PHONY: test-ui

@@ -14,7 +14,11 @@ export default defineConfig({
   forbidOnly: Boolean(process.env.CI),
   reporter: "list",
   // Beside other steps of "make test", as the hostile corpus is, Chromium has stood still for more than ten seconds.
-  expect: { timeout: 30_000 },
+  expect: {
+    timeout: 30_000,
+    toHaveScreenshot: { maxDiffPixelRatio: 0.001 },
+  },
+  snapshotPathTemplate: "{testDir}/screenshots/{arg}{ext}",
   use: {
     browserName: "chromium",
     viewport: { width: 1440, height: 900 },

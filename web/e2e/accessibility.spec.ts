@@ -8,7 +8,8 @@ async function openAs(page: Page, open: Open, user: string) {
   await signIn(page, user);
 }
 
-for (const width of [390, 1440]) {
+// The pictures of screenshots.spec.ts have widths in between.
+for (const width of [360, 2560]) {
   test.describe(`${width} px, light and dark`, () => {
     test.use({ viewport: { width, height: 900 } });
 
@@ -52,6 +53,8 @@ for (const width of [390, 1440]) {
         .first()
         .click();
       await expect(page.getByRole("heading", { name: "Workloads" })).toBeVisible();
+      // A row that is scrolled halfway under the header is no target that is too small.
+      await page.getByRole("heading", { name: "Builds" }).scrollIntoViewIfNeeded();
       await expectFits(page);
       await open({ database: "missing" }, "/database");
       await expect(page.getByText("No vulnerability database yet")).toBeVisible();
@@ -84,6 +87,14 @@ for (const width of [390, 1440]) {
         await expectFits(page);
         await open({ images: 0 }, `/${path}`);
         await expect(page.getByText(/^No (packages|workloads|containers) yet$/)).toBeVisible();
+        await expectFits(page);
+      });
+    }
+
+    for (const path of ["/images?group=bases", "/workloads?group=bases", "/workloads?group=owners"]) {
+      test(path, async ({ page, open }) => {
+        await open({ sums: { owners: true } }, path);
+        await expect(page.getByText(/^\d+ (base images|rows)/).first()).toBeVisible();
         await expectFits(page);
       });
     }

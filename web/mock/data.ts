@@ -14,6 +14,7 @@ import {
   type Overview,
   type Severity,
 } from "../src/gen/model/index.ts";
+import * as clock from "./clock.ts";
 
 /** A small generator of pseudo-random numbers: the same seed gives the same cluster. */
 export function generator(seed: number): () => number {
@@ -122,7 +123,7 @@ function stateOf(random: () => number, index: number): ImageState {
   return roll < 0.985 ? "Cataloged" : "Reported";
 }
 
-export function makeImages(count: number, database: DatabaseBuild, now = Date.now()): Image[] {
+export function makeImages(count: number, database: DatabaseBuild, now = clock.now()): Image[] {
   const random = generator(7);
   const ago = (hours: number) => new Date(now - hours * 3_600_000).toISOString();
   return Array.from({ length: count }, (_, index) => {

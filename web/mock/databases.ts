@@ -11,6 +11,7 @@ import type {
 } from "../src/gen/model/index.ts";
 import { generator, packages } from "./data.ts";
 import { hostileTexts } from "./hostile.ts";
+import * as clock from "./clock.ts";
 
 export const noChanges = (): ChangeCounts => ({
   opened: 0,
@@ -121,7 +122,7 @@ export function makeDatabases(build: DatabaseBuild, images: Image[], count: numb
       id: age === 0 ? build.id : buildId(generation),
       built: new Date(Date.parse(build.built) - age * 86_400_000).toISOString(),
       images: age === 0 ? images.filter(({ state }) => state === "Scanned").length : 0,
-      age: Math.floor((Date.now() - Date.parse(build.built)) / 1000) + age * 86_400,
+      age: Math.floor((clock.now() - Date.parse(build.built)) / 1000) + age * 86_400,
       generation,
       state: age === 0 ? "Current" : "Past",
       engine: "grype v0.116.0",

@@ -1,6 +1,7 @@
 import type { DecisionPage, DecisionRecord } from "../src/gen/model/index.ts";
 import type { MockExceptions } from "./exceptions.ts";
 import { hostileTexts } from "./hostile.ts";
+import * as clock from "./clock.ts";
 
 const day = 86_400_000;
 
@@ -9,7 +10,7 @@ export function makeDecisions(count: number, hostile: boolean): DecisionRecord[]
   return Array.from({ length: count }, (_, index) => {
     const text = hostileTexts[index % hostileTexts.length] ?? "";
     const ended = index % 4 === 3;
-    const since = new Date(Date.now() - (index + 2) * day).toISOString();
+    const since = new Date(clock.now() - (index + 2) * day).toISOString();
     return {
       id: count - index,
       source: "kubernetes",
@@ -24,10 +25,10 @@ export function makeDecisions(count: number, hostile: boolean): DecisionRecord[]
       comment: hostile ? text : "Accepted until the next release.",
       author: hostile ? text : "jane@example.com",
       since,
-      ...(index % 2 === 0 && { expiresAt: new Date(Date.now() + (index + 5) * day).toISOString() }),
+      ...(index % 2 === 0 && { expiresAt: new Date(clock.now() + (index + 5) * day).toISOString() }),
       ...(ended
         ? {
-            until: new Date(Date.now() - day).toISOString(),
+            until: new Date(clock.now() - day).toISOString(),
             endedBy: "Deleted",
             deletedBy: "jane@example.com",
           }
@@ -38,7 +39,7 @@ export function makeDecisions(count: number, hostile: boolean): DecisionRecord[]
           status: "UnderInvestigation",
           suppresses: false,
           match: {},
-          since: new Date(Date.now() - (index + 30) * day).toISOString(),
+          since: new Date(clock.now() - (index + 30) * day).toISOString(),
           until: since,
           endedBy: "Changed",
         },

@@ -9,6 +9,7 @@ import type {
   PreviewedException,
 } from "../src/gen/model/index.ts";
 import { bodyOf, json, problem } from "./users.ts";
+import * as clock from "./clock.ts";
 
 export interface ExceptionOptions {
   /** Why nobody may save exceptions; absent if all may. */
@@ -47,10 +48,10 @@ export class MockExceptions {
       kind: more.namespace ? "VulnerabilityException" : "ClusterVulnerabilityException",
       name,
       version: `${name}.1`,
-      createdAt: new Date().toISOString(),
+      createdAt: new Date(clock.now()).toISOString(),
       author: "jane@example.com",
       spec,
-      managers: [{ name: "scanner-operator-api", at: new Date().toISOString() }],
+      managers: [{ name: "scanner-operator-api", at: new Date(clock.now()).toISOString() }],
       managedBy: [],
       mayUpdate: !this.#options.noSaving,
       mayDelete: !this.#options.noSaving,

@@ -1,10 +1,11 @@
 import type { WorkloadExposures, WorkloadSummary } from "../src/gen/model/index.ts";
+import * as clock from "./clock.ts";
 
 const day = 86_400_000;
 
 /** When workloads ran images with a vulnerability: the first one twice, and every third one no longer. */
 export function makeExposures(workloads: WorkloadSummary[]): WorkloadExposures[] {
-  const at = (days: number) => new Date(Date.now() - days * day).toISOString();
+  const at = (days: number) => new Date(clock.now() - days * day).toISOString();
   return workloads.slice(0, 12).map(({ workload, images, imageCount }, index) => {
     const since = Math.max(60 - index, 2);
     const ended = {

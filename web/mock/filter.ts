@@ -1,5 +1,6 @@
 import type { CoverageSummary, Image, Workload } from "../src/gen/model/index.ts";
 import { sumCoverage, sumOwners, type Sums } from "./sums.ts";
+import * as clock from "./clock.ts";
 
 const severities = ["Critical", "High", "Medium", "Low", "Negligible", "Unknown"] as const;
 
@@ -130,7 +131,7 @@ const dayLength = 86_400_000;
 export function agesMatch(
   { distribution, created }: Image,
   params: URLSearchParams,
-  now = Date.now(),
+  now = clock.now(),
 ): boolean {
   const [within, older] = [params.get("endOfLifeWithin"), params.get("olderThan")];
   return (

@@ -2,6 +2,7 @@ import { noCounts, packages } from "./data.ts";
 import { hostileTexts } from "./hostile.ts";
 import type { FixItem, FixItemPackage, FixPreview, Image, PreviewedAction } from "../src/gen/model/index.ts";
 import type { Sums } from "./sums.ts";
+import * as clock from "./clock.ts";
 
 const packageOf = (index: number, risk: number, fix: boolean): FixItemPackage => {
   const [name = "openssl", version = "3.0.11"] = packages[index % packages.length] ?? [];
@@ -146,7 +147,7 @@ export function makePreview(params: URLSearchParams, hostile: boolean): FixPrevi
     imageId: params.get("imageId") ?? "",
     platform: params.get("platform") ?? "linux/amd64",
     action: params.get("action") as PreviewedAction,
-    databaseBuilt: new Date(Date.now() - 3 * 3600e3).toISOString(),
+    databaseBuilt: new Date(clock.now() - 3 * 3600e3).toISOString(),
     packages: [
       {
         ...pkg,

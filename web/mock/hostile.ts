@@ -1,5 +1,6 @@
 import type { Finding, Image } from "../src/gen/model/index.ts";
 import { noCounts } from "./data.ts";
+import * as clock from "./clock.ts";
 
 /** Text that hostile images, registries and databases may hold. */
 export const hostileTexts = [
@@ -42,7 +43,7 @@ export function hostileImages(): Image[] {
     packages: 1,
     counts: { ...noCounts(), high: 7 },
     firstSeen: text,
-    matchedAt: index % 2 === 0 ? text : new Date().toISOString(),
+    matchedAt: index % 2 === 0 ? text : new Date(clock.now()).toISOString(),
   }));
 }
 

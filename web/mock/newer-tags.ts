@@ -1,4 +1,5 @@
 import type { Finding, Image, NewerTag, NewerTags, RolloutFinding, SeverityCounts } from "../src/gen/model";
+import * as clock from "./clock.ts";
 
 const digest = (digit: string) => `sha256:${digit.repeat(64)}`;
 
@@ -40,7 +41,7 @@ export function makeNewerTags(image: Image, findings: Finding[]): NewerTags {
     { vulnerabilityId: "CVE-2026-0001", package: "curl", severity: "High", kev: false, fixable: true },
   ];
   const repository = image.imageId.split("@")[0] ?? image.imageId;
-  const lookedUpAt = new Date(Date.now() - 3 * 3600_000).toISOString();
+  const lookedUpAt = new Date(clock.now() - 3 * 3600_000).toISOString();
   return {
     items: [
       {
@@ -70,7 +71,7 @@ export function makeNewerTags(image: Image, findings: Finding[]): NewerTags {
         incomplete: "the repository has more than 100000 tags",
         failureReason: "RegistryRateLimited",
         failureMessage: "the registry responded with 429 Too Many Requests",
-        nextAttemptAt: new Date(Date.now() + 3600_000).toISOString(),
+        nextAttemptAt: new Date(clock.now() + 3600_000).toISOString(),
         reason: "Newest",
         message: "no tag of the same variant as 1.29.3 has a higher version",
         tags: [],

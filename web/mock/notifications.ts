@@ -1,13 +1,14 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { NotificationRule, NotificationRuleName, NotificationTest } from "../src/gen/model/index.ts";
 import { bodyOf, json, problem } from "./users.ts";
+import * as clock from "./clock.ts";
 
 export interface NotificationOptions {
   /** The rules; several that show all states by default. */
   rules?: NotificationRule[];
 }
 
-const ago = (minutes: number) => new Date(Date.now() - minutes * 60_000).toISOString();
+const ago = (minutes: number) => new Date(clock.now() - minutes * 60_000).toISOString();
 const active = { status: true, reason: "Active", message: "Changes that match are reported." };
 
 const rules = (hostile: boolean): NotificationRule[] => [

@@ -6,6 +6,7 @@ import { visibleRollouts } from "./users.ts";
 import type { Event, EventKind, EventPage, RolloutDetail } from "../src/gen/model/index.ts";
 import { compareImages, hostileRollouts, makeRollouts } from "./rollouts.ts";
 import { withOwner } from "./sums.ts";
+import * as clock from "./clock.ts";
 
 export interface OperatorOptions extends MockOptions {
   rollouts?: number;
@@ -40,7 +41,7 @@ export class RolloutOperator extends MockOperator {
       type: "event",
       sequence: this.told.length + 1,
       logId: "log",
-      at: new Date().toISOString(),
+      at: new Date(clock.now()).toISOString(),
       kind,
       data,
       ...about,

@@ -10,6 +10,7 @@ import type {
   Severity,
   SeverityCounts,
 } from "../src/gen/model/index.ts";
+import * as clock from "./clock.ts";
 
 const severities: Severity[] = ["Critical", "High", "Medium", "Low", "Negligible", "Unknown"];
 const names = ["checkout-api", "ledger", "storefront", "trace-collector", "coredns", "worker"];
@@ -79,7 +80,7 @@ export function makeRollouts(count: number, images: Image[]): RolloutDetail[] {
     const from = images[(7 * index) % images.length];
     const to = images[(7 * index + 22) % images.length];
     if (!from || !to) throw new Error("no image");
-    const at = new Date(Date.now() - ageOf(index)).toISOString();
+    const at = new Date(clock.now() - ageOf(index)).toISOString();
     const evaluation = evaluationOf(index, at, to, random);
     return {
       id: count - index,

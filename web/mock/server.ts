@@ -47,6 +47,7 @@ import {
   type MockUser,
   type UserOptions,
 } from "./users.ts";
+import * as clock from "./clock.ts";
 
 export interface MockOptions extends UserOptions, ExceptionOptions, NotificationOptions {
   /** Decisions beside those of exceptions that were saved here. */
@@ -123,7 +124,7 @@ export class MockOperator {
         : {
             id: buildId((options.pastDatabases ?? 3) + 1),
             schemaVersion: "v6.1.2",
-            built: new Date(Date.now() - 9 * 3_600_000).toISOString(),
+            built: new Date(clock.now() - 9 * 3_600_000).toISOString(),
             source,
           };
     this.images = options.hostile
@@ -400,7 +401,7 @@ export class MockOperator {
   async #databases(request: IncomingMessage, url: URL, response: ServerResponse) {
     const rest = url.pathname.slice("/api/v1/databases".length);
     if (rest === "") {
-      const ago = (minutes: number) => new Date(Date.now() - minutes * 60_000).toISOString();
+      const ago = (minutes: number) => new Date(clock.now() - minutes * 60_000).toISOString();
       const update: DatabaseUpdate = {
         stale: false,
         maxAge: 5 * 86_400,

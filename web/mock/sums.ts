@@ -15,10 +15,11 @@ import type {
 } from "../src/gen/model/index.ts";
 import { generator, makeCounts, makeFindings, noCounts, packages } from "./data.ts";
 import { hostileTexts } from "./hostile.ts";
+import * as clock from "./clock.ts";
 
 const hour = 3_600_000;
 const day = 24 * hour;
-const ago = (ms: number) => new Date(Date.now() - ms).toISOString();
+const ago = (ms: number) => new Date(clock.now() - ms).toISOString();
 const severities: Severity[] = ["Critical", "High", "Medium", "Low", "Negligible", "Unknown"];
 const namespaces = ["payments", "web", "platform", "kube-system", "monitoring"];
 const names = ["checkout-api", "ledger", "storefront", "trace-collector", "coredns", "kube-proxy", "worker"];

@@ -1,0 +1,83 @@
+import type { Page } from "@playwright/test";
+import { stopClock } from "../mock/clock.ts";
+import type { OperatorOptions } from "../mock/operator.ts";
+import { detailPath, expect, test, type Open } from "./fixtures.ts";
+
+// "make screenshots" makes the pictures, and each run compares pages with them. One pixel of 1,000 may differ: another build of the browser draws edges of
+// letters in another way.
+test.use({ ownPage: true });
+
+const owned = { sums: { owners: true } };
+const noon = Date.UTC(2026, 0, 31, 12);
+
+interface Picture {
+  path: string | ((image: string) => string);
+  options?: OperatorOptions;
+  /** What is done before the picture is taken. */
+  then?: (page: Page) => Promise<void>;
+}
+
+const pictures: Record<string, Picture> = {
+  overview: { path: "/", options: owned },
+  "overview-empty": { path: "/", options: { images: 0 } },
+  images: { path: "/images" },
+  "images-by-base": { path: "/images?group=bases" },
+  "images-error": {
+    path: "/images",
+    options: { fail: (path) => (path.includes("session") ? undefined : 400) },
+  },
+  image: { path: detailPath },
+  "image-packages": { path: (image) => `${detailPath(image)}?tab=packages` },
+  "image-newer-tags": { path: (image) => `${detailPath(image)}?tab=newer-tags` },
+  "image-presences": { path: (image) => `${detailPath(image)}?tab=presences` },
+  fixes: { path: "/fixes" },
+  vulnerabilities: { path: "/vulnerabilities" },
+  vulnerability: { path: "/vulnerabilities/CVE-2021-44228" },
+  packages: { path: "/packages" },
+  workloads: { path: "/workloads" },
+  "workloads-by-owner": { path: "/workloads?group=owners", options: owned },
+  "workloads-by-base": { path: "/workloads?group=bases" },
+  rollouts: { path: "/rollouts" },
+  compare: { path: "/compare" },
+  decisions: { path: "/decisions" },
+  coverage: { path: "/coverage" },
+  notifications: { path: "/notifications" },
+  database: { path: "/database" },
+  "sign-in": { path: "/sign-in", options: { auth: "kubernetes", provider: "available" } },
+  search: {
+    path: "/images",
+    then: async (page) => {
+      await page.keyboard.press("Control+k");
+      await page.getByRole("combobox", { name: "Search" }).fill("open");
+      await expect(page.getByRole("option", { name: /^openssl/ }).first()).toBeVisible();
+    },
+  },
+};
+
+test.beforeAll(() => stopClock(noon));
+test.afterAll(() => stopClock());
+
+/** Opens a page and waits until it has loaded. */
+async function show(page: Page, open: Open, { path, options, then }: Picture) {
+  await page.clock.setFixedTime(noon);
+  await open(options, ({ images }) => (typeof path === "string" ? path : path(images[0]?.imageId ?? "")));
+  await page.waitForLoadState("networkidle");
+  // Machines have different fonts of fixed width; the other one comes with the UI.
+  await page.evaluate(() => {
+    const sheet = new CSSStyleSheet();
+    sheet.replaceSync('.font-mono, code, pre { font-family: "Inter Variable" !important; }');
+    document.adoptedStyleSheets.push(sheet);
+  });
+  await then?.(page);
+}
+
+for (const [name, picture] of Object.entries(pictures)) {
+  test(`${name} looks as it did`, async ({ page, open }) => {
+    await page.setViewportSize({ width: 1440, height: 900 });
+    await show(page, open, picture);
+    await expect(page).toHaveScreenshot(`${name}.png`);
+    await page.setViewportSize({ width: 360, height: 800 });
+    await page.emulateMedia({ colorScheme: "dark" });
+    await expect(page).toHaveScreenshot(`${name}-narrow-dark.png`);
+  });
+}
