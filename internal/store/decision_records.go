@@ -69,9 +69,11 @@ type DecisionContent struct {
 	Status model.DecisionStatus
 	// Suppresses is false for a dry run, and for a status that suppresses nothing.
 	Suppresses bool
-	// Vulnerabilities, Packages, Images, Unfixed, Justification, Comment and ExpiresAt are those of Decision. Author is too, and "" when not all namespaces
-	// are visible.
-	Vulnerabilities, Packages, Images []string
+	// Vulnerabilities, Packages, Unfixed, Justification, Comment and ExpiresAt are those of Decision. Author is too, and "" when not all namespaces are visible
+	// and the object is in none.
+	Vulnerabilities, Packages []string
+	// Images are those of Decision, visible where Author is.
+	Images []string
 	// Places says in which namespaces and workloads it applies, as DecisionPlaces.Selector does; "" for everywhere. It is only visible where Author is.
 	Places                         string
 	Unfixed                        bool

@@ -2114,7 +2114,8 @@ type DecisionEnd string
 
 // DecisionMatch What a decision matches. A finding matches if it matches each list that is present, in the places where the decision applies. Of a VEX statement, the vulnerabilities only: its document names the products.
 type DecisionMatch struct {
-	// Images Image references or digests, maybe with wildcards.
+	// Images Image references or digests, maybe with wildcards. Absent if the decision applies to all images, or if the images are not visible: those of objects of
+	// the whole cluster require the permission to list results in all namespaces.
 	Images *[]string `json:"images,omitempty"`
 
 	// Packages Package URLs, maybe with wildcards.

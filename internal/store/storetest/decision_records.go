@@ -338,6 +338,44 @@ var decisionRecordTests = map[string]func(*testing.T, *fixture){
 			}
 		}
 	},
+	"Images of decisions are visible where their places are": func(t *testing.T, f *fixture) {
+		f.clock.set(oldBuild.Built)
+		pattern := "registry.example/secret-team/*"
+		cluster := exception("cluster", model.DecisionFixed, []string{"CVE-1"}, nil)
+		cluster.Images = []string{pattern}
+		edited := cluster
+		edited.Object.Name, edited.Vulnerabilities, edited.Packages = "edited", nil, []string{"pkg:deb/debian/b"}
+		mine := cluster
+		mine.Object = store.DecisionObject{Kind: "VulnerabilityException", Namespace: "n", Name: "mine"}
+		f.decide(t, cluster, edited, mine)
+		edited.Comment = "changed"
+		f.decide(t, cluster, edited, mine)
+		for in, want := range map[string][]string{"n": {"mine"}, "other": nil, "": {"cluster", "edited", "edited", "edited before", "mine"}} {
+			in := store.AllNamespaces().In(in)
+			page, err := f.ListDecisions(t.Context(), in, store.DecisionQuery{Sort: store.SortDecisionName})
+			must(t, err)
+			var got []string
+			for _, d := range page.Decisions {
+				if len(d.Images) > 0 {
+					got = append(got, d.Object.Name)
+				}
+				if d.Previous != nil && len(d.Previous.Images) > 0 {
+					got = append(got, d.Object.Name+" before")
+				}
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("decisions with images that %v sees (-want +got):\n%s", in, diff)
+			}
+			// The filter does not tell either: it compares with vulnerabilities only.
+			if got := f.records(t, in, store.DecisionQuery{Vulnerability: pattern}); got != nil {
+				t.Errorf("the pattern is a vulnerability of %v", got)
+			}
+		}
+		if got := f.records(t, store.OnlyNamespaces("n"), store.DecisionQuery{Vulnerability: "cve-1", Sort: store.SortDecisionName}); !slices.Equal(got, []string{"cluster Fixed", "mine Fixed"}) {
+			t.Errorf("decisions about a vulnerability: %v", got)
+		}
+	},
 	"Decisions are visible in their namespaces": func(t *testing.T, f *fixture) {
 		f.decisionHistory(t)
 		for _, c := range []struct {
