@@ -3624,7 +3624,7 @@ type TagLookup struct {
 	// Listed Number of tags of the repository.
 	Listed int `json:"listed"`
 
-	// LookedUpAt Time of the last successful lookup.
+	// LookedUpAt Time of the last successful lookup, not before the image became visible to the caller.
 	LookedUpAt *time.Time `json:"lookedUpAt,omitempty"`
 	Message    *string    `json:"message,omitempty"`
 
