@@ -3722,7 +3722,7 @@ type VEXDocument struct {
 	// Kind VEXSource for the documents of the custom resource of this name; VEXDocument for an upload.
 	Kind VEXDocumentKind `json:"kind"`
 
-	// Matched The number of statements that decide about at least one current finding. Counted at most once a minute unless documents change. Absent if the statements are not in effect.
+	// Matched The number of statements that decide about at least one current finding in the whole cluster. Counted at most once a minute unless documents change. Absent if the statements are not in effect, and without the permission to list results in all namespaces.
 	Matched *int   `json:"matched,omitempty"`
 	Name    string `json:"name"`
 
@@ -3738,13 +3738,13 @@ type VEXDocument struct {
 	// Statements The number of statements in the documents.
 	Statements int `json:"statements"`
 
-	// SuppressedFindings The number of current findings of images that the statements suppress.
+	// SuppressedFindings The number of current findings of images that the statements suppress. Absent if matched is.
 	SuppressedFindings *int `json:"suppressedFindings,omitempty"`
 
-	// Unmatched The number of the other statements.
+	// Unmatched The number of the other statements. Absent if matched is.
 	Unmatched *int `json:"unmatched,omitempty"`
 
-	// UnmatchedStatements The first statements that decide about no finding.
+	// UnmatchedStatements The first statements that decide about no finding; without those with the reason NoFinding if the caller may not see matched.
 	UnmatchedStatements []UnmatchedVEXStatement `json:"unmatchedStatements"`
 }
 
