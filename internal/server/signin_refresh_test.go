@@ -145,7 +145,9 @@ func TestProviderEndsRefreshedSession(t *testing.T) {
 	p.set(func(p *hostileProvider) { p.claims = func(c map[string]any) { c["sid"] = "first" } })
 	b := newBrowser(t, "")
 	b.finish(f)
-	p.set(func(p *hostileProvider) { p.claims = func(c map[string]any) { c["sid"] = "second"; delete(c, "nonce") } })
+	p.set(func(p *hostileProvider) {
+		p.claims = func(c map[string]any) { c["sid"] = "second"; delete(c, "nonce") }
+	})
 	f.clock.step(16 * time.Minute)
 	b.expect(f, http.StatusOK)
 	f.endAtProvider(p.logoutToken("first", f.clock.now()))

@@ -23,9 +23,9 @@ type DecisionEnd string
 
 // How decisions end.
 const (
-	// DecisionEndChanged: its object says something else, and the next decision of the object began.
+	// DecisionEndChanged: its object says something else. The next decision of the object began, unless that cannot be applied.
 	DecisionEndChanged DecisionEnd = "Changed"
-	// DecisionEndDeleted: its object is gone, or says nothing that can be applied.
+	// DecisionEndDeleted: its object is gone.
 	DecisionEndDeleted DecisionEnd = "Deleted"
 	// DecisionEndExpired: its time is over.
 	DecisionEndExpired DecisionEnd = "Expired"

@@ -2073,8 +2073,8 @@ type DecisionContent struct {
 	// DeletedBy The user who deleted the object through this API; absent if it was deleted in another way, for example with kubectl, or if the author is not visible.
 	DeletedBy *string `json:"deletedBy,omitempty"`
 
-	// EndedBy How a decision ended; absent while it is standing. Changed: the object was edited, and the next decision began. Deleted: the object was
-	// deleted, or cannot be applied any more. Expired: expiresAt passed.
+	// EndedBy How a decision ended; absent while it is standing. Changed: the object was edited, and the next decision began, unless the object cannot be applied any
+	// more. Deleted: the object was deleted. Expired: expiresAt passed.
 	EndedBy *DecisionEnd `json:"endedBy,omitempty"`
 
 	// ExpireWhenFixed Only findings without a fix match. Absent otherwise.
@@ -2108,8 +2108,8 @@ type DecisionContent struct {
 	Until *time.Time `json:"until,omitempty"`
 }
 
-// DecisionEnd How a decision ended; absent while it is standing. Changed: the object was edited, and the next decision began. Deleted: the object was
-// deleted, or cannot be applied any more. Expired: expiresAt passed.
+// DecisionEnd How a decision ended; absent while it is standing. Changed: the object was edited, and the next decision began, unless the object cannot be applied any
+// more. Deleted: the object was deleted. Expired: expiresAt passed.
 type DecisionEnd string
 
 // DecisionMatch What a decision matches. A finding matches if it matches each list that is present, in the places where the decision applies. Of a VEX statement, the vulnerabilities only: its document names the products.
@@ -2159,8 +2159,8 @@ type DecisionRecord struct {
 	// DeletedBy The user who deleted the object through this API; absent if it was deleted in another way, for example with kubectl, or if the author is not visible.
 	DeletedBy *string `json:"deletedBy,omitempty"`
 
-	// EndedBy How a decision ended; absent while it is standing. Changed: the object was edited, and the next decision began. Deleted: the object was
-	// deleted, or cannot be applied any more. Expired: expiresAt passed.
+	// EndedBy How a decision ended; absent while it is standing. Changed: the object was edited, and the next decision began, unless the object cannot be applied any
+	// more. Deleted: the object was deleted. Expired: expiresAt passed.
 	EndedBy *DecisionEnd `json:"endedBy,omitempty"`
 
 	// ExpireWhenFixed Only findings without a fix match. Absent otherwise.
