@@ -207,12 +207,16 @@ func (s *Store) SyncDecisions(ctx context.Context, source string, decisions []st
 	}
 	var plan *decisionPlan
 	settled := false
-	err := s.read(ctx, what, func(tx *gorm.DB) (err error) {
+	err := s.read(ctx, what, func(tx *gorm.DB) error {
+		behind, err := s.matchesBehind(tx)
+		if err != nil {
+			return err
+		}
 		if plan, err = planDecisions(tx, source, decisions, s.now()); err != nil {
 			return err
 		}
 		// What decisions match is looked up once, in the transaction that writes, unless all of them are likely to be refused again.
-		if settled = s.refusals.have(source, plan.begin); settled {
+		if settled = !behind && s.refusals.have(source, plan.begin); settled {
 			err = plan.bound(tx, source, s.matchBounds)
 			settled = plan.empty()
 		}
@@ -222,6 +226,14 @@ func (s *Store) SyncDecisions(ctx context.Context, source string, decisions []st
 		return plan.problemsOf(), err
 	}
 	err = s.write(ctx, what, func(tx *txn) (err error) {
+		behind, err := s.matchesBehind(tx.DB)
+		if err == nil && behind {
+			// After an upgrade, with which packages can match other patterns than before.
+			err = tx.rematchDecisions(s.matcherVersion)
+		}
+		if err != nil {
+			return err
+		}
 		if plan, err = planDecisions(tx.DB, source, decisions, tx.now); err != nil {
 			return err
 		}
