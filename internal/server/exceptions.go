@@ -149,6 +149,9 @@ func (o operations) PreviewException(ctx context.Context, request api.PreviewExc
 	if err != nil {
 		return nil, err
 	}
+	if err := o.s.admitPreview(ctx, ref); err != nil {
+		return nil, err
+	}
 	release, err := o.s.reportSlot(ctx)
 	if err != nil {
 		return nil, err
@@ -163,6 +166,20 @@ func (o operations) PreviewException(ctx context.Context, request api.PreviewExc
 		return nil, err
 	}
 	return api.PreviewException200JSONResponse(answer), nil
+}
+
+// admitPreview refuses a caller who sees no namespace and may not save the exception either. Who may, because it is for a namespace that there is nothing of yet, gets a
+// preview of nothing, with what the API server thinks of the exception.
+func (s *Server) admitPreview(ctx context.Context, ref exceptions.Ref) error {
+	if seen := visible(ctx); seen.All() || len(seen.Names()) > 0 {
+		return nil
+	}
+	access := accessToSave(ref)
+	allowed, err := s.guard.Allowed(ctx, access)
+	if err == nil && !allowed {
+		err = problem.New(http.StatusForbidden, "user %q needs %s", callerName(ctx), access)
+	}
+	return err
 }
 
 // Places resolves a selection in some namespaces.
@@ -228,10 +245,6 @@ func reachOf(ctx context.Context, ref exceptions.Ref) store.Namespaces {
 
 // previewSaving adds to a preview whether the caller may save the exception and, if so, what the API server thinks of it.
 func (s *Server) previewSaving(ctx context.Context, ref exceptions.Ref, spec *scannerv1alpha1.ExceptionSpec, preview *api.ExceptionPreview) error {
-	verb := verbCreate
-	if ref.Name != "" {
-		verb = auth.VerbUpdate
-	}
 	refuse := func(reason api.ExceptionSavingReason, message string) {
 		preview.Save = api.ExceptionSaving{Reason: &reason, Message: &message}
 	}
@@ -243,7 +256,7 @@ func (s *Server) previewSaving(ctx context.Context, ref exceptions.Ref, spec *sc
 		refuse(api.NotSignedIn, "sign in to save the exception")
 		return nil
 	}
-	access := accessTo(verb, ref)
+	access := accessToSave(ref)
 	allowed, err := s.guard.Allowed(ctx, access)
 	if err != nil {
 		return err
@@ -285,6 +298,14 @@ func accessTo(verb string, ref exceptions.Ref) auth.Access {
 		access.Name = ref.Name
 	}
 	return access
+}
+
+// accessToSave is what saving an exception needs, which is a new one if it has no name.
+func accessToSave(ref exceptions.Ref) auth.Access {
+	if ref.Name == "" {
+		return accessTo(verbCreate, ref)
+	}
+	return accessTo(auth.VerbUpdate, ref)
 }
 
 // admitDecision refuses a caller who may not use a verb on an exception in the Kubernetes API, and names the exception for the audit.

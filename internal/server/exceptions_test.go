@@ -198,10 +198,14 @@ func TestExceptionsOfNewNamespaces(t *testing.T) {
 	body := func(namespace string) string {
 		return `{"kind":"VulnerabilityException","namespace":"` + namespace + `","name":"accepted","spec":{"match":{"vulnerabilities":["CVE-2024-0000"]},"status":"Fixed"}}`
 	}
+	preview := func(namespace string) string { return strings.Replace(body(namespace), `"name":"accepted",`, "", 1) }
 	for _, try := range []struct {
 		user, method, target, body string
 		want                       int
 	}{
+		{"decider", http.MethodPost, exceptionsPath + "/preview", preview("new"), 200},
+		{"stranger", http.MethodPost, exceptionsPath + "/preview", preview("new"), 403},
+		{"decider", http.MethodPost, exceptionsPath + "/preview", preview("shop"), 403},
 		{"decider", http.MethodPost, exceptionsPath, body("new"), 201},
 		{"decider", http.MethodGet, exceptionsPath + "/VulnerabilityException/accepted?namespace=new", "", 200},
 		{"stranger", http.MethodGet, exceptionsPath + "/VulnerabilityException/accepted?namespace=new", "", 403},
@@ -215,6 +219,9 @@ func TestExceptionsOfNewNamespaces(t *testing.T) {
 		got := f.do(try.method, try.target, try.body, jsonBody, bearer(try.user))
 		if got.status != try.want {
 			t.Errorf("%s %s as %s: %d, want %d: %s", try.method, try.target, try.user, got.status, try.want, got.body)
+		}
+		if strings.HasSuffix(try.target, "/preview") && got.status == http.StatusOK && (!strings.Contains(got.body, `"findings":0`) || !strings.Contains(got.body, `"allowed":true`)) {
+			t.Errorf("the preview in a namespace that there is nothing of: %s", got.body)
 		}
 	}
 }

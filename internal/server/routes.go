@@ -52,6 +52,12 @@ func routes(l Limits) map[string]route {
 		return r
 	}
 	deciding := func(verb string) route { return ofDecider(changes(plain(auth.VerbList), verb, "exceptions")) }
+	// Who sees nothing must be permitted to save what is previewed.
+	previewing := func() route {
+		r := expensive(plain(auth.VerbList))
+		r.Decides = true
+		return r
+	}
 	// What the caller may do with VEX documents is asked for with the document.
 	vexing := func(verb string) route {
 		r := changes(plain(auth.VerbList), verb, vexUploads)
@@ -109,7 +115,7 @@ func routes(l Limits) map[string]route {
 		"GET /api/v1/compare":                        reading(auth.VerbList),
 		"GET /api/v1/trends":                         reading(auth.VerbList),
 		"POST /api/v1/exceptions":                    deciding(verbCreate),
-		"POST /api/v1/exceptions/preview":            expensive(plain(auth.VerbList)),
+		"POST /api/v1/exceptions/preview":            previewing(),
 		"GET /api/v1/exceptions/{kind}/{name}":       ofDecider(reading(auth.VerbList)),
 		"PUT /api/v1/exceptions/{kind}/{name}":       deciding(auth.VerbUpdate),
 		"DELETE /api/v1/exceptions/{kind}/{name}":    deciding(auth.VerbDelete),

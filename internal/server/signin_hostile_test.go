@@ -473,6 +473,7 @@ func TestHostileLogoutTokens(t *testing.T) {
 	for name, token := range map[string]string{
 		"another audience": with("aud", "other"), "another issuer": with("iss", "https://evil.example"), "no event": with("events", map[string]any{}),
 		"an ID token": with("nonce", "x"), "expired": with("exp", time.Now().Add(-time.Hour).Unix()), "issued in the future": with("iat", time.Now().Add(time.Hour).Unix()),
+		"issued long ago": with("iat", time.Now().Add(-12*time.Minute).Unix()), "issued at no time": with("iat", nil),
 		"another key": p.signES256(valid, other), "not signed": part(map[string]any{"alg": "none"}) + "." + part(valid) + ".", "no token": "x",
 		"too large": with("x", strings.Repeat("x", 40_000)),
 	} {

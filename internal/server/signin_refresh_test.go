@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -118,4 +119,98 @@ func TestSessionWithoutRefreshToken(t *testing.T) {
 	b.expect(f, http.StatusOK)
 	f.clock.step(2 * time.Hour)
 	b.expect(f, http.StatusOK)
+}
+
+// logoutToken is a token with which the provider ends a session there at a time.
+func (p *hostileProvider) logoutToken(session string, at time.Time) string {
+	return p.signES256(map[string]any{
+		"iss": p.URL, "aud": "client", "iat": at.Unix(), "exp": at.Add(time.Hour).Unix(), "jti": "1", "sid": session,
+		"events": map[string]any{"http://schemas.openid.net/event/backchannel-logout": map[string]any{}},
+	}, p.key)
+}
+
+func (f *signInFixture) endAtProvider(token string) {
+	f.t.Helper()
+	a := f.do(http.MethodPost, sessionPath+"/provider-logout", url.Values{"logout_token": {token}}.Encode(), "Content-Type: application/x-www-form-urlencoded")
+	if a.status != http.StatusOK {
+		f.t.Fatalf("%d %s", a.status, a.body)
+	}
+}
+
+// A session belongs to the session at the provider that the last refresh named.
+func TestProviderEndsRefreshedSession(t *testing.T) {
+	p := newHostileProvider(t)
+	f := newSignInFixture(t, p.config(), nil, nil)
+	f.rbac.verbs["readers"] = reading
+	p.set(func(p *hostileProvider) { p.claims = func(c map[string]any) { c["sid"] = "first" } })
+	b := newBrowser(t, "")
+	b.finish(f)
+	p.set(func(p *hostileProvider) {
+		p.claims = func(c map[string]any) { c["sid"] = "second"; delete(c, "nonce") }
+	})
+	f.clock.step(16 * time.Minute)
+	b.expect(f, http.StatusOK)
+	f.endAtProvider(p.logoutToken("first", f.clock.now()))
+	b.expect(f, http.StatusOK)
+	f.endAtProvider(p.logoutToken("second", f.clock.now()))
+	b.expect(f, http.StatusUnauthorized)
+}
+
+// A logout token that is sent again ends no session that began after it.
+func TestLogoutTokensAreNotReplayed(t *testing.T) {
+	p := newHostileProvider(t)
+	f := newSignInFixture(t, p.config(), nil, nil)
+	f.rbac.verbs["readers"] = reading
+	p.set(func(p *hostileProvider) { p.claims = func(c map[string]any) { c["sid"] = "at the provider" } })
+	b := newBrowser(t, "")
+	b.finish(f)
+	token := p.logoutToken("at the provider", f.clock.now())
+	f.endAtProvider(token)
+	b.expect(f, http.StatusUnauthorized)
+	f.clock.step(2 * time.Minute)
+	b = newBrowser(t, "")
+	b.finish(f)
+	f.endAtProvider(token)
+	b.expect(f, http.StatusOK)
+}
+
+// A provider that sends no ID token when it is asked again confirms the identity for as long as the access token lasts. It is not asked each minute because
+// the ID token of the sign-in has expired.
+func TestRefreshWithoutIDToken(t *testing.T) {
+	for name, test := range map[string]struct {
+		lifetime any
+		// asks is how often the provider is asked in 30 minutes, with a request each minute.
+		asks int
+	}{
+		"an access token of five minutes": {300, 6}, "of a day": {86400, 2}, "of a time that is not stated": {nil, 2}, "of too long a time": {int64(1 << 60), 2}, "of no time": {-5, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newHostileProvider(t)
+			p.claims = func(c map[string]any) { c["exp"] = time.Now().Add(5 * time.Minute).Unix() }
+			f := newSignInFixture(t, p.config(), nil, nil)
+			f.rbac.verbs["readers"] = reading
+			b := newBrowser(t, "")
+			b.finish(f)
+			p.set(func(p *hostileProvider) {
+				p.token = func(a map[string]any) {
+					delete(a, "id_token")
+					if a["expires_in"] = test.lifetime; test.lifetime == nil {
+						delete(a, "expires_in")
+					}
+				}
+			})
+			f.clock.step(6 * time.Minute)
+			b.expect(f, http.StatusOK)
+			p.set(func(p *hostileProvider) { p.requests = 0 })
+			for range 30 {
+				f.clock.step(time.Minute)
+				b.expect(f, http.StatusOK)
+			}
+			p.set(func(p *hostileProvider) {
+				if p.requests != test.asks {
+					t.Errorf("the provider was asked %d times, want %d", p.requests, test.asks)
+				}
+			})
+		})
+	}
 }

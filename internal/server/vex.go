@@ -58,7 +58,7 @@ func (o operations) ListVEX(ctx context.Context, _ api.ListVEXRequestObject) (ap
 	}
 	answer := api.ListVEX200JSONResponse{Items: make([]api.VEXDocument, 0, len(all))}
 	for i := range all {
-		answer.Items = append(answer.Items, toVEXDocument(&all[i]))
+		answer.Items = append(answer.Items, toVEXDocument(ctx, &all[i]))
 	}
 	return answer, nil
 }
@@ -116,7 +116,7 @@ func (o operations) PutVEX(ctx context.Context, request api.PutVEXRequestObject)
 	case err != nil:
 		return nil, err
 	}
-	return api.PutVEX200JSONResponse(toVEXDocument(&applied)), nil
+	return api.PutVEX200JSONResponse(toVEXDocument(ctx, &applied)), nil
 }
 
 // GetVEX answers a VEX document as it was uploaded.
@@ -197,7 +197,9 @@ func (c vexContent) VisitGetVEXResponse(w http.ResponseWriter) error {
 	return err
 }
 
-func toVEXDocument(a *vexdecisions.Applied) api.VEXDocument {
+// toVEXDocument is a source as the API shows it to the caller. Which statements decide about a finding is counted in the whole cluster, so who sees some namespaces gets only
+// the statements that could match nothing in any cluster.
+func toVEXDocument(ctx context.Context, a *vexdecisions.Applied) api.VEXDocument {
 	out := api.VEXDocument{
 		Kind: api.VEXDocumentKind(a.Kind), Name: a.Name, Author: optional(truncate.Text(a.Author, maxVEXText)), SavedAt: a.SavedAt.UTC(), Documents: a.Documents,
 		Bytes: a.Bytes, Sha256: a.SHA256, Statements: a.Statements, Applied: a.Problem == nil, UnmatchedStatements: make([]api.UnmatchedVEXStatement, 0, len(a.Examples)),
@@ -210,8 +212,12 @@ func toVEXDocument(a *vexdecisions.Applied) api.VEXDocument {
 		out.Problem = &api.VEXProblem{Reason: api.VEXProblemReason(a.Problem.Reason), Message: truncate.Ellipsis(a.Problem.Message, maxVEXMessage)}
 		return out
 	}
-	out.Matched, out.Unmatched, out.SuppressedFindings = &a.Matched, &a.Unmatched, &a.Suppressed
-	for _, u := range a.Examples {
+	examples := a.NotApplied
+	if visible(ctx).All() {
+		examples = a.Examples
+		out.Matched, out.Unmatched, out.SuppressedFindings = &a.Matched, &a.Unmatched, &a.Suppressed
+	}
+	for _, u := range examples {
 		out.UnmatchedStatements = append(out.UnmatchedStatements, api.UnmatchedVEXStatement{
 			Document: truncate.Ellipsis(u.Document, maxVEXText), Position: truncate.Ellipsis(u.Position, maxVEXText),
 			Vulnerability: truncate.Ellipsis(u.Vulnerability, maxVEXText), Reason: api.UnmatchedVEXStatementReason(u.Reason),

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/scanner-operator/scanner-operator/internal/match"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/server"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqlstore"
@@ -49,6 +50,38 @@ func withVEX(t *testing.T, c *server.Config) store.Store {
 	t.Cleanup(func() { _ = st.Close() })
 	c.Store, c.VEX = st, vexdecisions.NewApplier(st, clock.RealClock{}, nil)
 	return st
+}
+
+// mixedVEX has statements that match a finding, that match none, and whose products are looked for in no cluster.
+const mixedVEX = `{"@context": "https://openvex.dev/ns/v0.2.0", "@id": "x", "author": "Vendor", "timestamp": "2026-01-01T00:00:00Z", "version": 1, "statements": [
+	{"vulnerability": {"name": "CVE-2024-0000"}, "status": "fixed", "products": [{"@id": "pkg:apk/alpine/openssl"}]},
+	{"vulnerability": {"name": "CVE-1900-1"}, "status": "fixed", "products": [{"@id": "pkg:npm/absent"}]},
+	{"vulnerability": {"name": "CVE-1900-2"}, "status": "fixed", "products": [{"@id": "a product"}]}]}`
+
+// TestVEXOfSomeNamespaces uploads and lists a document as a user who sees one namespace: the answers tell nothing of the findings of others.
+func TestVEXOfSomeNamespaces(t *testing.T) {
+	t.Parallel()
+	rights := newCluster()
+	rights.audiences["uploader"] = []string{"scanner-operator"}
+	rights.grants["uploader"] = map[string][]string{"shop": {"get", "list"}}
+	rights.decides = map[string][]string{"uploader": {"list vexsources", "create vexsources", "update vexsources"}, "admin": {"list vexsources"}}
+	var st store.Store
+	f := newGuardedFixture(t, rights, func(c *server.Config) { st = withVEX(t, c) })
+	f.store = st
+	f.seed()
+	image := model.ImageKey{ImageID: scannedID, Platform: linux}
+	f.must(f.store.RecordUses(t.Context(), "shop/scanner", []store.Use{{Image: image, Workload: web, Container: "app"}}))
+	const unidentified = `"unmatchedStatements":[{"document":"document","position":"statements[2]","reason":"ImagesOnly","vulnerability":"CVE-1900-2"}]`
+	put := f.do(http.MethodPut, oneVEXPath, mixedVEX, jsonBody, bearer("uploader"))
+	list := f.do(http.MethodGet, vexPath, "", bearer("uploader"))
+	for what, got := range map[string]answer{"the upload": put, "the list": list} {
+		if got.status != 200 || !strings.Contains(got.body, unidentified) || strings.Contains(got.body, "atched\":") || strings.Contains(got.body, "suppressedFindings") {
+			t.Errorf("%s: %d: %s", what, got.status, got.body)
+		}
+	}
+	if got := f.do(http.MethodGet, vexPath, "", bearer("admin")); !strings.Contains(got.body, `"matched":1`) || !strings.Contains(got.body, `"suppressedFindings":1,"unmatched":2`) || !strings.Contains(got.body, "NoFinding") {
+		t.Errorf("the list of a user who sees all: %s", got.body)
+	}
 }
 
 // TestMatrixOfVEX uploads, reads and deletes VEX documents as each user.

@@ -23,9 +23,9 @@ type DecisionEnd string
 
 // How decisions end.
 const (
-	// DecisionEndChanged: its object says something else, and the next decision of the object began.
+	// DecisionEndChanged: its object says something else. The next decision of the object began, unless that cannot be applied.
 	DecisionEndChanged DecisionEnd = "Changed"
-	// DecisionEndDeleted: its object is gone, or says nothing that can be applied.
+	// DecisionEndDeleted: its object is gone.
 	DecisionEndDeleted DecisionEnd = "Deleted"
 	// DecisionEndExpired: its time is over.
 	DecisionEndExpired DecisionEnd = "Expired"
@@ -69,9 +69,11 @@ type DecisionContent struct {
 	Status model.DecisionStatus
 	// Suppresses is false for a dry run, and for a status that suppresses nothing.
 	Suppresses bool
-	// Vulnerabilities, Packages, Images, Unfixed, Justification, Comment and ExpiresAt are those of Decision. Author is too, and "" when not all namespaces
-	// are visible.
-	Vulnerabilities, Packages, Images []string
+	// Vulnerabilities, Packages, Unfixed, Justification, Comment and ExpiresAt are those of Decision. Author is too, and "" when not all namespaces are visible
+	// and the object is in none.
+	Vulnerabilities, Packages []string
+	// Images are those of Decision, visible where Author is.
+	Images []string
 	// Places says in which namespaces and workloads it applies, as DecisionPlaces.Selector does; "" for everywhere. It is only visible where Author is.
 	Places                         string
 	Unfixed                        bool

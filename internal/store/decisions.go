@@ -112,6 +112,8 @@ type Decision struct {
 	StatedAuthor string
 	// Full says that a decision with a Rule counts as those of exceptions do, so that it stays in the history as long as theirs.
 	Full bool
+	// Refused says that the object exists, and cannot be applied: its decision ends as changed, not as deleted. Nothing else of the decision is read.
+	Refused bool
 }
 
 // DecisionPlaces says where a Decision applies: an image in one of its places is covered, and the same image elsewhere is not. The places of a Policy

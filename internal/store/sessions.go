@@ -27,10 +27,10 @@ type Sessions interface {
 	CreateSession(ctx context.Context, session Session) error
 	// Session returns a session, or ErrNotFound when there is none or it has expired.
 	Session(ctx context.Context, id string) (Session, error)
-	// UpdateSession replaces Content, RefreshAt and ExpiresAt of a session if it still has that Version, and increases the version. It
+	// UpdateSession replaces ProviderSession, Content, RefreshAt and ExpiresAt of a session if it still has that Version, and increases the version. It
 	// returns false, and changes nothing, when it was updated or deleted meanwhile.
 	UpdateSession(ctx context.Context, session Session) (bool, error)
-	// DeleteSessions deletes the sessions with all fields of the selector that are not empty, at least one of which must be set.
+	// DeleteSessions deletes the sessions with all fields of the selector that are not empty, at least one of which beside CreatedBefore must be set.
 	DeleteSessions(ctx context.Context, selector SessionSelector) error
 }
 
@@ -51,4 +51,8 @@ type Session struct {
 
 // SessionSelector selects the sessions that have all that is set. With a Subject, sessions without a ProviderSession have any: the provider did not
 // name theirs.
-type SessionSelector struct{ ID, Owner, Subject, ProviderSession string }
+type SessionSelector struct {
+	ID, Owner, Subject, ProviderSession string
+	// CreatedBefore selects those that began before it.
+	CreatedBefore time.Time
+}

@@ -75,6 +75,8 @@ type Applied struct {
 	Suppressed int
 	// Examples are the first statements that match nothing, at most MaxUnmatched.
 	Examples []Unmatched
+	// NotApplied are the first statements that match nothing whatever is found, at most MaxUnmatched: those with another reason than NoFinding.
+	NotApplied []Unmatched
 }
 
 // Problem says why the statements of a source do not apply.

@@ -105,6 +105,9 @@ func (s *source) applied(counts map[store.DecisionObject]store.DecisionCount, no
 		if len(a.Examples) < MaxUnmatched {
 			a.Examples = append(a.Examples, unmatched)
 		}
+		if unmatched.Reason != NoFinding && len(a.NotApplied) < MaxUnmatched {
+			a.NotApplied = append(a.NotApplied, unmatched)
+		}
 	}
 	return a
 }

@@ -123,7 +123,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 // apply makes the decisions of a plan those that apply. It returns why exceptions are not in effect.
 func (r *Reconciler) apply(ctx context.Context, planned plan) (map[store.DecisionObject]store.DecisionProblem, error) {
-	problems, err := r.store.SyncDecisions(ctx, store.DecisionSourceKubernetes, planned.decisions)
+	problems, err := r.store.SyncDecisions(ctx, store.DecisionSourceKubernetes, slices.Concat(planned.decisions, planned.refused))
 	if err != nil {
 		return nil, fmt.Errorf("apply the exceptions: %w", err)
 	}

@@ -81,12 +81,12 @@ func (d *decided) DecisionCounts(context.Context, store.Namespaces, string) (map
 	return counts, nil
 }
 
-// last is the last list; the caller holds the lock.
+// last is the last list, without what is refused; the caller holds the lock.
 func (d *decided) last() []store.Decision {
 	if len(d.synced) == 0 {
 		return nil
 	}
-	return d.synced[len(d.synced)-1]
+	return slices.DeleteFunc(slices.Clone(d.synced[len(d.synced)-1]), func(one store.Decision) bool { return one.Refused })
 }
 
 // names are those of the last list, nil before there was one.

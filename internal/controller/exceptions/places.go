@@ -20,6 +20,8 @@ const (
 // plan is what is to be applied.
 type plan struct {
 	decisions []store.Decision
+	// refused are the exceptions that cannot be applied: the store tells them from those that are gone.
+	refused []store.Decision
 	// problems says why exceptions cannot be applied.
 	problems map[store.DecisionObject]store.DecisionProblem
 	// places are those where the exceptions apply.
@@ -47,7 +49,8 @@ func (r *Reconciler) plan(ctx context.Context, exceptions []exception) (plan, er
 			continue
 		}
 		if end := decisions[i].ExpiresAt; !end.IsZero() && !end.After(r.clock.Now()) {
-			// It has ended, so it applies nowhere and takes no room. The store is told of it all the same, because it ends the decision before it.
+			// It has ended, so it applies nowhere and takes no room. The store is told of it all the same, because it ends the decision before it, and
+			// keeps nothing of it otherwise.
 			if selection != nil {
 				decisions[i].Places = &store.DecisionPlaces{Selector: selection.Text}
 			}
@@ -81,6 +84,7 @@ func (r *Reconciler) plan(ctx context.Context, exceptions []exception) (plan, er
 	for i := range exceptions {
 		e := exceptions[i]
 		if _, refused := p.problems[e.name()]; refused {
+			p.refused = append(p.refused, store.Decision{Object: e.name(), UID: string(e.GetUID()), Refused: true})
 			continue
 		}
 		if places := p.places.Of(selections[i]); places != nil {

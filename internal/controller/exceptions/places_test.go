@@ -183,8 +183,8 @@ func TestTurns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(planned.decisions) != maxNamespaced+1 || len(planned.problems) != 3 {
-		t.Errorf("%d decisions and %d problems, want %d and 3", len(planned.decisions), len(planned.problems), maxNamespaced+1)
+	if len(planned.decisions) != maxNamespaced+1 || len(planned.problems) != 3 || len(planned.refused) != 3 || !planned.refused[0].Refused {
+		t.Errorf("%d decisions, %d problems and the refused decisions %+v, want %d and 3", len(planned.decisions), len(planned.problems), planned.refused, maxNamespaced+1)
 	}
 	for name, problem := range planned.problems {
 		if name.Namespace != "many" || problem.Reason != store.DecisionTooMany {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
@@ -142,14 +143,22 @@ func TestRecreatedSources(t *testing.T) {
 	w.expect("created again while the server is away", "vendor", "FetchFailed DocumentsValid NotFetched", 0)
 }
 
-// TestDocumentsOfEarlierVersions: documents whose spec is not known, because a previous version has fetched them, apply until the spec changes.
+// TestDocumentsOfEarlierVersions: documents whose spec is not known, because a previous version has fetched them, apply until the spec says something else. They are not those
+// of a spec of which nothing was fetched.
 func TestDocumentsOfEarlierVersions(t *testing.T) {
 	for name, change := range map[string]func(*scannerv1alpha1.VEXSource){
 		"": func(*scannerv1alpha1.VEXSource) {}, "changed": func(s *scannerv1alpha1.VEXSource) { s.Generation++ },
+		"never fetched": func(s *scannerv1alpha1.VEXSource) {
+			s.Status.Conditions = nil
+			setNotFetched(s, errors.New("away"))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			one := vendorSource("vendor")
 			one.Status.ObservedGeneration = 1
+			one.Generation = 1
+			setFetched(one, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+			setValid(one)
 			change(one)
 			w := newWorld(t, one)
 			content := []store.VEXContent{{Name: "document", Content: []byte(document("fixed", "pkg:npm/a"))}}
@@ -162,7 +171,9 @@ func TestDocumentsOfEarlierVersions(t *testing.T) {
 				w.expect(name, "vendor", "FetchFailed NotFetched NotFetched", 0)
 				return
 			}
-			w.expect("unchanged", "vendor", "FetchFailed NotFetched Applied", 1)
+			w.expect("unchanged", "vendor", good, 1)
+			w.update("vendor", func(s *scannerv1alpha1.VEXSource) { s.Spec.Interval.Duration *= 2 })
+			w.expect("with another interval", "vendor", "FetchFailed NotFetched Applied", 1)
 			w.clock.Step(retryAfter)
 			w.server.err, w.server.version, w.server.content = nil, `"etag"`, document("fixed", "pkg:npm/a")
 			w.reconcile("vendor")

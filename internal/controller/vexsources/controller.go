@@ -154,7 +154,7 @@ func full(source *scannerv1alpha1.VEXSource) bool {
 }
 
 // restrict ends what the spec of a source no longer permits, also if its documents cannot be fetched now: documents of another subject, and that decisions apply
-// in full. The other way round that takes a fetch: the spec may be about other documents than those that the store has.
+// in full. Documents of an earlier version of the operator get the subject. The other way round that takes a fetch: the spec may be about other documents than those that the store has.
 func (r *Reconciler) restrict(ctx context.Context, source *scannerv1alpha1.VEXSource, subject string) error {
 	stored, err := r.stored(ctx, source.Name)
 	if err != nil || stored == nil {
@@ -164,14 +164,19 @@ func (r *Reconciler) restrict(ctx context.Context, source *scannerv1alpha1.VEXSo
 		_, err := r.store.DeleteVEX(ctx, store.VEXKindSource, source.Name, "")
 		return err
 	}
-	if full(source) || !stored.ExportedDecisions {
+	version, exported := stored.Version, stored.ExportedDecisions && full(source)
+	if known, _ := splitVersion(version); known == "" {
+		// Noted at once, a change that says the same about the documents does not end them.
+		version = storedVersion(subject, "")
+	}
+	if version == stored.Version && exported == stored.ExportedDecisions {
 		return nil
 	}
 	documents, err := r.store.VEXContent(ctx, store.VEXKindSource, source.Name)
 	if err != nil {
 		return err
 	}
-	return r.store.SaveVEX(ctx, store.VEXSource{Kind: store.VEXKindSource, Name: source.Name, Version: stored.Version}, documents)
+	return r.store.SaveVEX(ctx, store.VEXSource{Kind: store.VEXKindSource, Name: source.Name, Version: version, ExportedDecisions: exported}, documents)
 }
 
 // forget deletes the documents of a source that does not exist, and ends their statements.

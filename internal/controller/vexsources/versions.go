@@ -48,9 +48,9 @@ func splitVersion(stored string) (subject, version string) {
 	return subject, version
 }
 
-// isOf reports whether stored documents are those of a subject. An earlier version of the operator did not store the subject: then they are, as long as the
-// spec has not changed since.
+// isOf reports whether stored documents are those of a subject. An earlier version of the operator did not store the subject: then they are if that version has fetched valid
+// ones for the spec as it is now. Otherwise they can be those of the spec before.
 func isOf(stored *store.VEXSource, subject string, source *scannerv1alpha1.VEXSource) bool {
 	known, _ := splitVersion(stored.Version)
-	return known == subject || known == "" && source.Status.ObservedGeneration == source.Generation
+	return known == subject || known == "" && valid(source)
 }

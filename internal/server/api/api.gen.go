@@ -2073,8 +2073,8 @@ type DecisionContent struct {
 	// DeletedBy The user who deleted the object through this API; absent if it was deleted in another way, for example with kubectl, or if the author is not visible.
 	DeletedBy *string `json:"deletedBy,omitempty"`
 
-	// EndedBy How a decision ended; absent while it is standing. Changed: the object was edited, and the next decision began. Deleted: the object was
-	// deleted, or cannot be applied any more. Expired: expiresAt passed.
+	// EndedBy How a decision ended; absent while it is standing. Changed: the object was edited, and the next decision began, unless the object cannot be applied any
+	// more. Deleted: the object was deleted. Expired: expiresAt passed.
 	EndedBy *DecisionEnd `json:"endedBy,omitempty"`
 
 	// ExpireWhenFixed Only findings without a fix match. Absent otherwise.
@@ -2108,13 +2108,14 @@ type DecisionContent struct {
 	Until *time.Time `json:"until,omitempty"`
 }
 
-// DecisionEnd How a decision ended; absent while it is standing. Changed: the object was edited, and the next decision began. Deleted: the object was
-// deleted, or cannot be applied any more. Expired: expiresAt passed.
+// DecisionEnd How a decision ended; absent while it is standing. Changed: the object was edited, and the next decision began, unless the object cannot be applied any
+// more. Deleted: the object was deleted. Expired: expiresAt passed.
 type DecisionEnd string
 
 // DecisionMatch What a decision matches. A finding matches if it matches each list that is present, in the places where the decision applies. Of a VEX statement, the vulnerabilities only: its document names the products.
 type DecisionMatch struct {
-	// Images Image references or digests, maybe with wildcards.
+	// Images Image references or digests, maybe with wildcards. Absent if the decision applies to all images, or if the images are not visible: those of objects of
+	// the whole cluster require the permission to list results in all namespaces.
 	Images *[]string `json:"images,omitempty"`
 
 	// Packages Package URLs, maybe with wildcards.
@@ -2158,8 +2159,8 @@ type DecisionRecord struct {
 	// DeletedBy The user who deleted the object through this API; absent if it was deleted in another way, for example with kubectl, or if the author is not visible.
 	DeletedBy *string `json:"deletedBy,omitempty"`
 
-	// EndedBy How a decision ended; absent while it is standing. Changed: the object was edited, and the next decision began. Deleted: the object was
-	// deleted, or cannot be applied any more. Expired: expiresAt passed.
+	// EndedBy How a decision ended; absent while it is standing. Changed: the object was edited, and the next decision began, unless the object cannot be applied any
+	// more. Deleted: the object was deleted. Expired: expiresAt passed.
 	EndedBy *DecisionEnd `json:"endedBy,omitempty"`
 
 	// ExpireWhenFixed Only findings without a fix match. Absent otherwise.
@@ -3623,7 +3624,7 @@ type TagLookup struct {
 	// Listed Number of tags of the repository.
 	Listed int `json:"listed"`
 
-	// LookedUpAt Time of the last successful lookup.
+	// LookedUpAt Time of the last successful lookup, not before the image became visible to the caller.
 	LookedUpAt *time.Time `json:"lookedUpAt,omitempty"`
 	Message    *string    `json:"message,omitempty"`
 
@@ -3721,7 +3722,7 @@ type VEXDocument struct {
 	// Kind VEXSource for the documents of the custom resource of this name; VEXDocument for an upload.
 	Kind VEXDocumentKind `json:"kind"`
 
-	// Matched The number of statements that decide about at least one current finding. Counted at most once a minute unless documents change. Absent if the statements are not in effect.
+	// Matched The number of statements that decide about at least one current finding in the whole cluster. Counted at most once a minute unless documents change. Absent if the statements are not in effect, and without the permission to list results in all namespaces.
 	Matched *int   `json:"matched,omitempty"`
 	Name    string `json:"name"`
 
@@ -3737,13 +3738,13 @@ type VEXDocument struct {
 	// Statements The number of statements in the documents.
 	Statements int `json:"statements"`
 
-	// SuppressedFindings The number of current findings of images that the statements suppress.
+	// SuppressedFindings The number of current findings of images that the statements suppress. Absent if matched is.
 	SuppressedFindings *int `json:"suppressedFindings,omitempty"`
 
-	// Unmatched The number of the other statements.
+	// Unmatched The number of the other statements. Absent if matched is.
 	Unmatched *int `json:"unmatched,omitempty"`
 
-	// UnmatchedStatements The first statements that decide about no finding.
+	// UnmatchedStatements The first statements that decide about no finding; without those with the reason NoFinding if the caller may not see matched.
 	UnmatchedStatements []UnmatchedVEXStatement `json:"unmatchedStatements"`
 }
 

@@ -127,6 +127,8 @@ type Requirement struct {
 	// Identified says that callers must have proved who they are, although they only have to be allowed to read: the operation asks for more permissions by
 	// itself.
 	Identified bool
+	// Decides says the same of callers who see no namespace only: the others only have to be allowed to read.
+	Decides bool
 	// Audience says that the token must have been made for Audience: the API server's own tokens are for reading and deleting.
 	Audience bool
 	// SignsIn says that the operation looks at a token in the body, and counts by itself.

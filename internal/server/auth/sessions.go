@@ -240,6 +240,8 @@ func (m *sessionManager) refresh(ctx context.Context, keys sessionKeys, session 
 	if session.Content, err = keys.seal(content); err != nil {
 		return nil, err
 	}
+	// The session at the provider can be another one by now.
+	session.ProviderSession = m.hashOf("session", grant.SessionID)
 	session.RefreshAt, session.ExpiresAt = refreshTime(now, grant), expiryOf(session.CreatedAt, now, grant)
 	kept, err := m.Store.UpdateSession(ctx, session)
 	if err != nil {

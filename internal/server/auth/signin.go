@@ -245,10 +245,10 @@ func (g *Guard) EndSessionsOf(r *http.Request, logoutToken string) error {
 	if g.sessions == nil {
 		return errNoProvider()
 	}
-	var subject, sessionID string
+	var ended oidc.Logout
 	// Failed sign-ins from the same address, such as that of a proxy, must not suppress it.
 	err := g.limited("logout "+callerAddress(r), func() (err error) {
-		subject, sessionID, err = g.sessions.Provider.VerifyLogout(r.Context(), logoutToken)
+		ended, err = g.sessions.Provider.VerifyLogout(r.Context(), logoutToken)
 		return err
 	})
 	switch {
@@ -260,8 +260,8 @@ func (g *Guard) EndSessionsOf(r *http.Request, logoutToken string) error {
 	case err != nil:
 		return err
 	}
-	g.log.Info("The identity provider ended sessions", "subject", subject)
+	g.log.Info("The identity provider ended sessions", "subject", ended.Subject)
 	return g.sessions.Store.DeleteSessions(r.Context(), store.SessionSelector{
-		Subject: g.sessions.hashOf("subject", subject), ProviderSession: g.sessions.hashOf("session", sessionID),
+		Subject: g.sessions.hashOf("subject", ended.Subject), ProviderSession: g.sessions.hashOf("session", ended.SessionID), CreatedBefore: ended.Before,
 	})
 }

@@ -210,7 +210,7 @@ func (g *Guard) see(ctx context.Context, p *principal, required Requirement) (st
 		return store.Namespaces{}, err
 	}
 	if !names.All() && len(names.Names()) == 0 {
-		if required.Identified {
+		if required.Identified || required.Decides && p != g.anonymous {
 			return names, nil
 		}
 		return store.Namespaces{}, refusal(p, required.Verb)

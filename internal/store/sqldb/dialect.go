@@ -33,6 +33,8 @@ type Dialect interface {
 	List(column string) string
 	// Lower is an expression with the ASCII letters of a column in lower case.
 	Lower(column string) string
+	// Position is an expression for where the second text begins in the first, from 1 on, and 0 if it is not there. The case of letters counts.
+	Position(text, part string) string
 	// Size is a statement that returns the size of all tables and indexes in bytes.
 	Size() string
 }

@@ -156,6 +156,8 @@ func (mysqlDialect) Lower(column string) string {
 	return "CAST(LOWER(CONVERT(CAST(" + column + " AS BINARY) USING tis620)) AS BINARY)"
 }
 
+func (mysqlDialect) Position(text, part string) string { return "INSTR(" + text + ", " + part + ")" }
+
 // Size: MySQL computes the sizes of tables once a day, MariaDB each time.
 func (mysqlDialect) Size() string {
 	return "SELECT CAST(COALESCE(SUM(data_length + index_length), 0) AS SIGNED) FROM information_schema.tables WHERE table_schema = DATABASE()"

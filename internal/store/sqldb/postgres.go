@@ -150,6 +150,10 @@ func (postgresDialect) IgnoreConflict(unique ...string) string {
 // Lower: the columns have the collation "C", in which only ASCII has case.
 func (postgresDialect) Lower(column string) string { return "LOWER(" + column + ")" }
 
+func (postgresDialect) Position(text, part string) string {
+	return "STRPOS(" + text + ", " + part + ")"
+}
+
 // Size is that of the whole database, with what the server keeps in it.
 func (postgresDialect) Size() string { return "SELECT pg_database_size(current_database())" }
 

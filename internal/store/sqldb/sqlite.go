@@ -167,6 +167,8 @@ func (sqliteDialect) IgnoreConflict(unique ...string) string {
 
 func (sqliteDialect) Lower(column string) string { return "LOWER(" + column + ")" }
 
+func (sqliteDialect) Position(text, part string) string { return "INSTR(" + text + ", " + part + ")" }
+
 // Size is that of the file, without the write-ahead log.
 func (sqliteDialect) Size() string {
 	return "SELECT c.page_count * s.page_size FROM pragma_page_count() c, pragma_page_size() s"

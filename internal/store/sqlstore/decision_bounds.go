@@ -75,13 +75,9 @@ func (p *decisionPlan) bound(tx *gorm.DB, source string, bounds matchBounds) err
 	if err := p.leaveOut(tx, source, bounds); err != nil {
 		return err
 	}
-	replaced := make(map[store.DecisionObject]bool, len(p.begin))
-	for _, n := range p.begin {
-		replaced[n.row.object()] = n.replaces
-	}
 	for _, row := range p.ending {
 		how := endDeleted
-		if replaced[row.object()] {
+		if p.wanted[row.object()] {
 			how = endChanged
 		}
 		p.end[how] = append(p.end[how], *row)

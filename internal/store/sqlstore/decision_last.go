@@ -30,7 +30,7 @@ func lastDecisions(tx *gorm.DB, source string, wanted []store.Decision) (applied
 	for i := range wanted {
 		// Databases refuse some texts, and no object is stored with these.
 		object := &wanted[i].Object
-		if last[*object] == nil && sqldb.Clean(object.Namespace) == object.Namespace && sqldb.Clean(object.Name) == object.Name {
+		if !wanted[i].Refused && last[*object] == nil && sqldb.Clean(object.Namespace) == object.Namespace && sqldb.Clean(object.Name) == object.Name {
 			missing[name{object.Namespace, object.Name}] = true
 		}
 	}

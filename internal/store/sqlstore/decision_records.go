@@ -67,19 +67,20 @@ func (r *recordRow) value(column string) string {
 	return strconv.FormatInt(r.ID, 10)
 }
 
-// content is what the decision says. Who sees some namespaces does not see who decided and how places are selected, unless the object is in one of them: selectors
-// can name other namespaces.
+// content is what the decision says. Who sees some namespaces does not see who decided and how images and places are selected, unless the object is in one of them:
+// patterns and selectors can name what others run.
 func (r *recordRow) content(in store.Namespaces) (store.DecisionContent, error) {
 	var spec decisionSpec
 	if err := fromJSON(r.Spec, &spec); err != nil {
 		return store.DecisionContent{}, err
 	}
 	content := store.DecisionContent{
-		ID: r.ID, Status: model.DecisionStatus(r.Status), Suppresses: r.Suppresses != 0, Vulnerabilities: spec.Vulnerabilities, Packages: spec.Packages, Images: spec.Images,
+		ID: r.ID, Status: model.DecisionStatus(r.Status), Suppresses: r.Suppresses != 0, Vulnerabilities: spec.Vulnerabilities, Packages: spec.Packages,
 		Unfixed: r.Unfixed != 0, Justification: r.Justification, Comment: r.Comment, ExpiresAt: fromMicros(r.ExpiresAt), Since: fromMicros(r.Since),
 	}
 	if in.All() || r.Namespace != "" {
-		content.Author, content.StatedAuthor, content.Places, content.DeletedBy = r.Author, spec.StatedAuthor, spec.Places, r.DeletedBy
+		content.Author, content.StatedAuthor, content.DeletedBy = r.Author, spec.StatedAuthor, r.DeletedBy
+		content.Images, content.Places = spec.Images, spec.Places
 	}
 	if r.UntilTime != stillOpen {
 		content.Until, content.EndedBy = fromMicros(r.UntilTime), store.DecisionEnd(r.EndedBy)
@@ -94,6 +95,13 @@ func visibleDecisions(tx *gorm.DB, in store.Namespaces) *gorm.DB {
 		return chosen
 	}
 	return chosen.Where("(d.namespace = '' OR " + isWithin("d.namespace", in) + ")")
+}
+
+// namedVulnerabilities is an expression for the specification of decisions d up to the end of its list of vulnerabilities, if there is one: what follows can have
+// texts that the reader may not see. In JSON, no list of texts contains the characters between two lists, unless an ID ends in "],".
+func namedVulnerabilities(dialect sqldb.Dialect) string {
+	end := dialect.Position("d.spec", `'],"'`)
+	return "CASE WHEN " + end + " = 0 THEN d.spec ELSE SUBSTR(d.spec, 1, " + end + ") END"
 }
 
 // filterDecisions selects the visible decisions d that a query keeps.
@@ -138,8 +146,9 @@ func (s *Store) filterDecisions(tx *gorm.DB, in store.Namespaces, query store.De
 		return nil, err
 	}
 	fresh := tx.Session(&gorm.Session{NewDB: true})
-	named := sqldb.Contains(fresh, s.db.Dialect(), string(quoted)+",", "d.spec")
-	return chosen.Where(sqldb.Contains(fresh, s.db.Dialect(), string(quoted)+"]", "d.spec").Or(named)), nil
+	listed := namedVulnerabilities(s.db.Dialect())
+	named := sqldb.Contains(fresh, s.db.Dialect(), string(quoted)+",", listed)
+	return chosen.Where("d.spec LIKE '%\"vulnerabilities\":[%'").Where(sqldb.Contains(fresh, s.db.Dialect(), string(quoted)+"]", listed).Or(named)), nil
 }
 
 // ListDecisions implements store.Reader.

@@ -13,6 +13,10 @@ func (t *txn) carryOut(source string, plan *decisionPlan) error {
 	var touched []int64
 	var told []store.DecisionEvent
 	matched := map[store.DecisionObject]int{}
+	replaced := make(map[store.DecisionObject]bool, len(plan.begin))
+	for _, n := range plan.begin {
+		replaced[n.row.object()] = n.replaces
+	}
 	for _, how := range []string{endChanged, endDeleted} {
 		counts, findings, err := t.endDecisions(plan.end[how], how)
 		if err != nil {
@@ -21,7 +25,7 @@ func (t *txn) carryOut(source string, plan *decisionPlan) error {
 		touched = append(touched, findings...)
 		for i := range plan.end[how] {
 			row := &plan.end[how][i]
-			if matched[row.object()] = counts[row.ID]; how == endDeleted {
+			if matched[row.object()] = counts[row.ID]; !replaced[row.object()] {
 				told = append(told, row.event(store.DecisionRemoved, counts[row.ID]))
 			}
 		}

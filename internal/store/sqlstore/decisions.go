@@ -187,6 +187,8 @@ type decisionPlan struct {
 	// ending are the rows that end, and kept counts those that stay.
 	ending []*decisionRow
 	kept   int
+	// wanted are the objects that exist.
+	wanted map[store.DecisionObject]bool
 	// forgotten are requests to delete objects that were deleted and created again since.
 	forgotten []string
 	// refused are the digests of the new decisions that there is no room for.
@@ -205,12 +207,16 @@ func (s *Store) SyncDecisions(ctx context.Context, source string, decisions []st
 	}
 	var plan *decisionPlan
 	settled := false
-	err := s.read(ctx, what, func(tx *gorm.DB) (err error) {
+	err := s.read(ctx, what, func(tx *gorm.DB) error {
+		behind, err := s.matchesBehind(tx)
+		if err != nil {
+			return err
+		}
 		if plan, err = planDecisions(tx, source, decisions, s.now()); err != nil {
 			return err
 		}
 		// What decisions match is looked up once, in the transaction that writes, unless all of them are likely to be refused again.
-		if settled = s.refusals.have(source, plan.begin); settled {
+		if settled = !behind && s.refusals.have(source, plan.begin); settled {
 			err = plan.bound(tx, source, s.matchBounds)
 			settled = plan.empty()
 		}
@@ -220,6 +226,14 @@ func (s *Store) SyncDecisions(ctx context.Context, source string, decisions []st
 		return plan.problemsOf(), err
 	}
 	err = s.write(ctx, what, func(tx *txn) (err error) {
+		behind, err := s.matchesBehind(tx.DB)
+		if err == nil && behind {
+			// After an upgrade, with which packages can match other patterns than before.
+			err = tx.rematchDecisions(s.matcherVersion)
+		}
+		if err != nil {
+			return err
+		}
 		if plan, err = planDecisions(tx.DB, source, decisions, tx.now); err != nil {
 			return err
 		}
@@ -284,18 +298,23 @@ func (b matchBounds) always(namespace string) int {
 
 // planDecisions compares what is wanted with what applies. The plan is complete after bound.
 func planDecisions(tx *gorm.DB, source string, decisions []store.Decision, now int64) (*decisionPlan, error) {
-	plan := &decisionPlan{end: map[string][]decisionRow{}, problems: map[store.DecisionObject]store.DecisionProblem{}, placed: map[string]*newReach{}}
+	plan := &decisionPlan{
+		end: map[string][]decisionRow{}, problems: map[store.DecisionObject]store.DecisionProblem{}, placed: map[string]*newReach{},
+		wanted: make(map[store.DecisionObject]bool, len(decisions)),
+	}
 	rows, last, err := lastDecisions(tx, source, decisions)
 	if err != nil {
 		return nil, err
 	}
-	seen := make(map[store.DecisionObject]bool, len(decisions))
 	for i := range decisions {
 		object := decisions[i].Object
-		if seen[object] {
+		if plan.wanted[object] {
 			continue
 		}
-		seen[object] = true
+		plan.wanted[object] = true
+		if decisions[i].Refused {
+			continue
+		}
 		wanted, err := decisionOf(&decisions[i])
 		if err == nil && (wanted.rule != "" || wanted.statement != "") {
 			err = errors.New("it has a rule or names a statement, as only those of VEX documents may")
@@ -326,6 +345,10 @@ func planDecisions(tx *gorm.DB, source string, decisions []store.Decision, now i
 		}
 		if wanted.over {
 			plan.problems[object] = expired(&wanted.row)
+			if !wanted.replaces {
+				// It never applied, and ends none that does, so there is nothing to keep: anybody could add any number of such rows.
+				continue
+			}
 		}
 		plan.begin = append(plan.begin, wanted)
 	}

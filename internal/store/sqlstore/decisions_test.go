@@ -389,3 +389,51 @@ func TestDecisionsOfReplicas(t *testing.T) {
 		checkHeld(t, one)
 	})
 }
+
+// TestDecisionsAreMatchedAgain: another version of the matcher looks up once what the decisions match that apply, and changes nothing else of them.
+func TestDecisionsAreMatchedAgain(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, config Config) {
+		s := openJoining(t, config, "a", "b")
+		unnamed := store.Decision{Object: store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: "all"}, Packages: []string{"pkg:generic/*"}, Status: model.DecisionUnderInvestigation}
+		all := []store.Decision{inPlace("a", "a", "", 0, 1), inPlace("b", "b", "web", 1), unnamed}
+		s.decide(t, all...)
+		want := map[string]int{"a": 2, "b": 4, "b/web": 3}
+		s.expect(t, "at first", want)
+		execute := func(statement string) {
+			t.Helper()
+			if err := s.write(t.Context(), "spoil", func(tx *txn) error { return tx.Execute(statement) }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		const rows = "SELECT id, digest, since, until_time FROM decisions ORDER BY id"
+		read := func() (all []decisionRow) {
+			t.Helper()
+			if err := s.db.Reader().WithContext(t.Context()).Raw(rows).Scan(&all).Error; err != nil {
+				t.Fatal(err)
+			}
+			return all
+		}
+		before := read()
+		// As if the earlier version had not known a package, and had taken another one for it.
+		execute("DELETE FROM finding_suppressions")
+		execute("DELETE FROM decision_findings")
+		execute("INSERT INTO decision_findings (finding_id, decision_pk) SELECT MAX(f.id), (SELECT MIN(id) FROM decisions) FROM findings f")
+		s.matcherVersion++
+		s.decide(t, all...) // It ends with a comparison of what is stored.
+		s.expect(t, "matched again", want)
+		if diff := cmp.Diff(before, read()); diff != "" {
+			t.Errorf("decisions (-want +got):\n%s", diff)
+		}
+		execute("DELETE FROM decision_findings WHERE decision_pk = (SELECT MAX(id) FROM decisions)")
+		if _, err := s.SyncDecisions(t.Context(), "test", all); err != nil {
+			t.Fatal(err)
+		}
+		var left int64
+		if err := s.db.Reader().WithContext(t.Context()).Raw("SELECT COUNT(*) FROM decision_findings WHERE decision_pk = (SELECT MAX(id) FROM decisions)").Scan(&left).Error; err != nil || left > 0 {
+			t.Errorf("%d findings were matched again by the same version: %v", left, err)
+		}
+		s.matcherVersion++
+		s.decide(t, all...)
+	})
+}

@@ -21,6 +21,7 @@ import (
 // placeSet is a set of reaches with places that suppress a finding. It is a joined reach if it has more than one.
 type placeSet struct {
 	members []int64
+	key     string
 	// before and now count the findings that have this set: before anything changes, and with what is planned.
 	before, now int
 }
@@ -37,9 +38,12 @@ type placeSets struct {
 	before, now int
 	// matches counts the findings that the decisions of each namespace with places match and suppress.
 	matches map[string]int
-	// overdrawn are the namespaces that had more before than their share, because findings came that their decisions match: they take no room from others. It is nil
-	// until it is read.
-	overdrawn map[string]bool
+	// sharesBefore counts the joined reaches of the decisions of each namespace alone, before anything changes; nil until it is read. Namespaces that had more than their
+	// share, because findings came that their decisions match, take no room from others.
+	sharesBefore map[string]int
+	// shared has the sets with several reaches of each namespace; nil until it is read. fresh are the sets that were made since the last decision.
+	shared map[string][]*placeSet
+	fresh  []*placeSet
 }
 
 // get returns the set of some reaches, which are in order.
@@ -47,10 +51,49 @@ func (p *placeSets) get(members []int64) *placeSet {
 	_, key := setOf(slices.Clone(members))
 	s := p.sets[string(key)]
 	if s == nil {
-		s = &placeSet{members: members}
-		p.sets[string(key)] = s
+		s = &placeSet{members: members, key: string(key)}
+		p.sets[s.key] = s
+		p.fresh = append(p.fresh, s)
+		if p.shared != nil {
+			p.share(s)
+		}
 	}
 	return s
+}
+
+// forgetFresh drops the sets that were made for a decision that is refused.
+func (p *placeSets) forgetFresh() {
+	for _, s := range slices.Backward(p.fresh) {
+		if !s.joined() || s.before > 0 || s.now > 0 {
+			continue
+		}
+		delete(p.sets, s.key)
+		for namespace := range p.byNamespace(s) {
+			if list := p.shared[namespace]; len(list) > 0 && list[len(list)-1] == s {
+				p.shared[namespace] = list[:len(list)-1]
+			}
+		}
+	}
+	p.fresh = nil
+}
+
+// byNamespace has the reaches of a set by namespace, of those that have several.
+func (p *placeSets) byNamespace(s *placeSet) map[string][]int64 {
+	members := map[string][]int64{}
+	for _, reach := range s.members {
+		if namespace := p.namespaces[reach]; namespace != "" {
+			members[namespace] = append(members[namespace], reach)
+		}
+	}
+	maps.DeleteFunc(members, func(_ string, reaches []int64) bool { return len(reaches) < 2 })
+	return members
+}
+
+// share notes in which namespaces a set has several reaches.
+func (p *placeSets) share(s *placeSet) {
+	for namespace := range p.byNamespace(s) {
+		p.shared[namespace] = append(p.shared[namespace], s)
+	}
 }
 
 // move gives a finding another set.
@@ -186,23 +229,57 @@ func (p *placeSets) joined(keep func(namespace string) bool, count func(*placeSe
 func countBefore(s *placeSet) int { return s.before }
 func countNow(s *placeSet) int    { return s.now }
 
-// share counts the joined reaches of the decisions of a namespace alone.
-func (p *placeSets) share(namespace string, count func(*placeSet) int) int {
-	return p.joined(func(other string) bool { return other == namespace }, count)
+// shares counts the joined reaches of the decisions of each namespace alone, in one pass.
+func (p *placeSets) shares(count func(*placeSet) int) map[string]int {
+	joined := map[string]map[string]bool{}
+	for _, set := range p.sets {
+		if count(set) <= 0 {
+			continue
+		}
+		for namespace, reaches := range p.byNamespace(set) {
+			if joined[namespace] == nil {
+				joined[namespace] = map[string]bool{}
+			}
+			_, list := setOf(reaches)
+			joined[namespace][string(list)] = true
+		}
+	}
+	shares := make(map[string]int, len(joined))
+	for namespace, lists := range joined {
+		shares[namespace] = len(lists)
+	}
+	return shares
+}
+
+// readShares reads what the namespaces share before anything changes, and which sets each has.
+func (p *placeSets) readShares() {
+	if p.shared != nil {
+		return
+	}
+	p.sharesBefore, p.shared = p.shares(countBefore), map[string][]*placeSet{}
+	for _, set := range p.sets {
+		p.share(set)
+	}
+}
+
+// shareNow counts the joined reaches of the decisions of a namespace alone, with what is planned. It looks at the sets of this namespace only.
+func (p *placeSets) shareNow(namespace string) int {
+	p.readShares()
+	joined := map[string]bool{}
+	for _, set := range p.shared[namespace] {
+		if set.now > 0 {
+			_, list := setOf(p.byNamespace(set)[namespace])
+			joined[string(list)] = true
+		}
+	}
+	return len(joined)
 }
 
 // takesRoom returns a function that reports whether what the decisions of a namespace join counts when one of namespace begins.
 func (p *placeSets) takesRoom(namespace string, bounds matchBounds) func(string) bool {
-	if p.overdrawn == nil {
-		p.overdrawn = map[string]bool{}
-		for _, other := range p.namespaces {
-			if _, counted := p.overdrawn[other]; !counted && other != "" {
-				p.overdrawn[other] = p.share(other, countBefore) > bounds.namespaceJoined
-			}
-		}
-	}
+	p.readShares()
 	return func(other string) bool {
-		return p.matches[other] > bounds.always(other) && (other == namespace || !p.overdrawn[other])
+		return p.matches[other] > bounds.always(other) && (other == namespace || p.sharesBefore[other] <= bounds.namespaceJoined)
 	}
 }
 
@@ -259,6 +336,7 @@ func (p *decisionPlan) boundJoined(tx *gorm.DB, ending []int64, bounds matchBoun
 			previous[i] = sets.of[finding]
 		}
 		present := sets.now
+		sets.fresh = nil
 		sets.add(n.findings, reach)
 		sets.matches[n.row.Namespace] += len(n.findings)
 		problem := sets.problem(n.row.Namespace, present, bounds)
@@ -269,7 +347,7 @@ func (p *decisionPlan) boundJoined(tx *gorm.DB, ending []int64, bounds matchBoun
 		for i, finding := range n.findings {
 			sets.move(finding, previous[i])
 		}
-		maps.DeleteFunc(sets.sets, func(_ string, s *placeSet) bool { return s.joined() && s.before == 0 && s.now == 0 })
+		sets.forgetFresh()
 		return problem
 	}, nil
 }
@@ -298,7 +376,7 @@ func (p *placeSets) problem(namespace string, present int, bounds matchBounds) *
 	if namespace == "" {
 		return nil
 	}
-	if share := p.share(namespace, countNow); share > bounds.namespaceJoined && share > p.share(namespace, countBefore) {
+	if share := p.shareNow(namespace); share > bounds.namespaceJoined && share > p.sharesBefore[namespace] {
 		return &store.DecisionProblem{Reason: store.DecisionTooBroad, Message: fmt.Sprintf(
 			"with it, the exceptions of the namespace %s alone would have %d different combinations of exceptions about some places that suppress the same finding; "+
 				"the maximum is %d for those of one namespace; %s", namespace, share, bounds.namespaceJoined, advice)}

@@ -325,3 +325,73 @@ func TestRandomJoins(t *testing.T) {
 		}
 	})
 }
+
+// TestSharesAreCountedInOnePass: what the namespaces share is the same as if the sets were read for each namespace, and each set is read once, also after sets were added
+// and decisions were refused.
+func TestSharesAreCountedInOnePass(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 10))
+	const reaches, findings = 40, 60
+	p := &placeSets{sets: map[string]*placeSet{}, of: map[int64]*placeSet{}, namespaces: map[int64]string{}, matches: map[string]int{}}
+	for reach := range int64(reaches) {
+		p.namespaces[reach+1] = []string{"", "a", "b", "c", "d"}[random.IntN(5)]
+	}
+	for finding := range int64(findings) {
+		var members []int64
+		for reach := range int64(reaches) {
+			if random.IntN(8) == 0 {
+				members = append(members, reach+1)
+			}
+		}
+		s := p.get(members)
+		s.before, s.now = s.before+1, s.now+1
+		p.of[finding] = s
+	}
+	compare := func(what string) {
+		t.Helper()
+		calls, want, now := 0, map[string]int{}, map[string]int{}
+		for _, namespace := range []string{"a", "b", "c", "d"} {
+			only := func(other string) bool { return other == namespace }
+			want[namespace], now[namespace] = p.joined(only, countBefore), p.joined(only, countNow)
+			if got := p.shareNow(namespace); got != now[namespace] {
+				t.Errorf("%s: the namespace %s shares %d joined reaches, want %d", what, namespace, got, now[namespace])
+			}
+		}
+		got := p.shares(func(s *placeSet) int { calls++; return s.before })
+		if diff := cmp.Diff(want, got); diff != "" || calls > len(p.sets) {
+			t.Errorf("%s: %d sets were read %d times (-want +got):\n%s", what, len(p.sets), calls, diff)
+		}
+		listed := 0
+		for _, list := range p.shared {
+			listed = max(listed, len(list))
+		}
+		if listed > len(p.sets) {
+			t.Errorf("%s: a namespace lists %d of %d sets", what, listed, len(p.sets))
+		}
+	}
+	compare("at first")
+	for n := range 50 {
+		var some []int64
+		for finding := range int64(findings) {
+			if random.IntN(6) == 0 {
+				some = append(some, finding)
+			}
+		}
+		previous := make([]*placeSet, len(some))
+		for i, finding := range some {
+			previous[i] = p.of[finding]
+		}
+		sets := len(p.sets)
+		p.fresh = nil
+		p.add(some, int64(1+random.IntN(reaches)))
+		if n%2 == 0 {
+			for i, finding := range some {
+				p.move(finding, previous[i])
+			}
+			if p.forgetFresh(); len(p.sets) != sets {
+				t.Errorf("%d sets after a decision was refused, want %d", len(p.sets), sets)
+			}
+		}
+		compare(fmt.Sprint("after decision ", n))
+	}
+}

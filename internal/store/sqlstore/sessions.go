@@ -82,8 +82,8 @@ func (s *Store) UpdateSession(ctx context.Context, session store.Session) (updat
 		return false, fmt.Errorf("%s: %w", what, err)
 	}
 	err = s.write(ctx, what, func(tx *txn) error {
-		changed, err := tx.Change("UPDATE sessions SET content = ?, refresh_at = ?, expires_at = ?, version = version + 1 WHERE id = ? AND version = ?",
-			session.Content, micros(session.RefreshAt), micros(session.ExpiresAt), session.ID, session.Version)
+		changed, err := tx.Change("UPDATE sessions SET provider_session = ?, content = ?, refresh_at = ?, expires_at = ?, version = version + 1 WHERE id = ? AND version = ?",
+			session.ProviderSession, session.Content, micros(session.RefreshAt), micros(session.ExpiresAt), session.ID, session.Version)
 		updated = changed == 1
 		return err
 	})
@@ -107,6 +107,9 @@ func (s *Store) DeleteSessions(ctx context.Context, selector store.SessionSelect
 	}
 	if len(values) == 0 {
 		return errors.New(what + ": the selector is empty")
+	}
+	if !selector.CreatedBefore.IsZero() {
+		condition, values = condition+" AND created_at < ?", append(values, micros(selector.CreatedBefore))
 	}
 	return s.write(ctx, what, func(tx *txn) error { return tx.Execute("DELETE FROM sessions WHERE 1 = 1"+condition, values...) })
 }

@@ -60,7 +60,9 @@ type Store struct {
 	cluster string
 	// matchBounds are those of the package store, but in tests.
 	matchBounds matchBounds
-	refusals    refusals
+	// matcherVersion is decision.MatcherVersion, but in tests.
+	matcherVersion int64
+	refusals       refusals
 	// policyRows is store.MaxPolicyRows, but in tests.
 	policyRows int
 	// These are the bounds of this package with these names, but in tests.
@@ -85,6 +87,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	s := &Store{
 		clock: config.Clock, log: config.Log, cluster: sqldb.Truncate(config.Cluster, maxIdentifier), changed: make(chan struct{}),
 		rules: config.Rules, policyRows: store.MaxPolicyRows, fewImages: fewImages, manyPackages: manyPackages, fewChosen: fewChosen,
+		matcherVersion: decision.MatcherVersion,
 		matchBounds: matchBounds{
 			one: store.MaxDecisionMatches, all: store.MaxAllDecisionMatches, namespace: store.MaxNamespaceMatches, namespaced: store.MaxNamespacedMatches,
 			joined: store.MaxJoinedReaches, namespacedJoined: store.MaxNamespacedJoinedReaches, namespaceJoined: store.MaxNamespaceJoinedReaches,

@@ -238,6 +238,9 @@ func (s *Store) NewerTags(ctx context.Context, in store.Namespaces, key model.Im
 		if err != nil {
 			return err
 		}
+		if err := cutTagTimes(tx, in, key, rows); err != nil {
+			return err
+		}
 		read := 0
 		for i := range rows {
 			lookup, err := rows[i].lookup()
@@ -252,6 +255,22 @@ func (s *Store) NewerTags(ctx context.Context, in store.Namespaces, key model.Im
 		return nil
 	})
 	return lookups, err
+}
+
+// cutTagTimes makes the times of lookups not earlier than since when their image is visible: earlier ones would show when others ran it.
+func cutTagTimes(tx *gorm.DB, in store.Namespaces, key model.ImageKey, rows []tagLookupRow) error {
+	if in.All() {
+		return nil
+	}
+	var since []int64
+	err := tx.Table("(?) AS v", visibleSince(tx, in)).Joins("JOIN images i ON i.id = v.image_pk").Where("i.image_id = ? AND i.platform = ?", key.ImageID, key.Platform.String()).
+		Pluck("v.since", &since).Error
+	for i := range rows {
+		if len(since) > 0 && rows[i].LookedUpAt > 0 {
+			rows[i].LookedUpAt = max(rows[i].LookedUpAt, since[0])
+		}
+	}
+	return err
 }
 
 // newerTagsOf reads the newer tags of a lookup. read counts the findings that were read.

@@ -338,6 +338,103 @@ var decisionRecordTests = map[string]func(*testing.T, *fixture){
 			}
 		}
 	},
+	"Images of decisions are visible where their places are": func(t *testing.T, f *fixture) {
+		f.clock.set(oldBuild.Built)
+		pattern := "registry.example/secret-team/*"
+		cluster := exception("cluster", model.DecisionFixed, []string{"CVE-1"}, nil)
+		cluster.Images = []string{pattern}
+		edited := cluster
+		edited.Object.Name, edited.Vulnerabilities, edited.Packages = "edited", nil, []string{"pkg:deb/debian/b"}
+		mine := cluster
+		mine.Object = store.DecisionObject{Kind: "VulnerabilityException", Namespace: "n", Name: "mine"}
+		f.decide(t, cluster, edited, mine)
+		edited.Comment = "changed"
+		f.decide(t, cluster, edited, mine)
+		for in, want := range map[string][]string{"n": {"mine"}, "other": nil, "": {"cluster", "edited", "edited", "edited before", "mine"}} {
+			in := store.AllNamespaces().In(in)
+			page, err := f.ListDecisions(t.Context(), in, store.DecisionQuery{Sort: store.SortDecisionName})
+			must(t, err)
+			var got []string
+			for _, d := range page.Decisions {
+				if len(d.Images) > 0 {
+					got = append(got, d.Object.Name)
+				}
+				if d.Previous != nil && len(d.Previous.Images) > 0 {
+					got = append(got, d.Object.Name+" before")
+				}
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("decisions with images that %v sees (-want +got):\n%s", in, diff)
+			}
+			// The filter does not tell either: it compares with vulnerabilities only.
+			if got := f.records(t, in, store.DecisionQuery{Vulnerability: pattern}); got != nil {
+				t.Errorf("the pattern is a vulnerability of %v", got)
+			}
+		}
+		if got := f.records(t, store.OnlyNamespaces("n"), store.DecisionQuery{Vulnerability: "cve-1", Sort: store.SortDecisionName}); !slices.Equal(got, []string{"cluster Fixed", "mine Fixed"}) {
+			t.Errorf("decisions about a vulnerability: %v", got)
+		}
+	},
+	"Decisions end as changed when an edit is refused": func(t *testing.T, f *fixture) {
+		f.clock.set(oldBuild.Built)
+		var all []store.Decision
+		for _, name := range []string{"deleted", "invalid", "kept", "refused"} {
+			all = append(all, exception(name, model.DecisionFixed, []string{"CVE-1"}, nil))
+		}
+		f.decide(t, all...)
+		from := f.last(t)
+		f.clock.set(oldBuild.Built.Add(time.Hour))
+		all[1].Packages = []string{"not a pattern"}
+		all[3] = store.Decision{Object: all[3].Object, Refused: true}
+		problems, err := f.SyncDecisions(t.Context(), store.DecisionSourceKubernetes, all[1:])
+		must(t, err)
+		if _, found := problems[all[1].Object]; !found || len(problems) != 1 { // Who refuses says why.
+			t.Errorf("problems: %+v", problems)
+		}
+		page, err := f.ListDecisions(t.Context(), store.AllNamespaces(), store.DecisionQuery{Sort: store.SortDecisionName})
+		must(t, err)
+		var got []string
+		for _, d := range page.Decisions {
+			got = append(got, strings.TrimSpace(fmt.Sprint(d.Object.Name, " ", d.EndedBy)))
+		}
+		if diff := cmp.Diff([]string{"deleted Deleted", "invalid Changed", "kept", "refused Changed"}, got); diff != "" {
+			t.Errorf("decisions (-want +got):\n%s", diff)
+		}
+		// Of each that ended, users are told that it is no more.
+		events, err := f.EventsSince(t.Context(), store.AllNamespaces(), from, store.MaxKeys)
+		must(t, err)
+		removed := 0
+		for _, e := range events {
+			if e.Kind == store.EventDecisionChanged && strings.Contains(string(e.Data), string(store.DecisionRemoved)) {
+				removed++
+			}
+		}
+		if removed != 3 {
+			t.Errorf("%d events about removed decisions, want 3", removed)
+		}
+	},
+	"Exceptions that never applied leave no history": func(t *testing.T, f *fixture) {
+		start := oldBuild.Built
+		f.clock.set(start)
+		over := exception("over", model.DecisionFixed, []string{"CVE-1"}, nil)
+		over.ExpiresAt = start.Add(-time.Hour)
+		was := exception("was", model.DecisionFixed, []string{"CVE-1"}, nil)
+		f.decide(t, was)
+		was.ExpiresAt = start
+		for i := range 3 {
+			over.Comment = fmt.Sprint("edit ", i)
+			problems, err := f.SyncDecisions(t.Context(), store.DecisionSourceKubernetes, []store.Decision{over, was})
+			must(t, err)
+			if problems[over.Object].Reason != store.DecisionExpired || problems[was.Object].Reason != store.DecisionExpired {
+				t.Errorf("problems: %+v", problems)
+			}
+		}
+		// The end of one that applied is in its history.
+		if diff := cmp.Diff([]string{"was Fixed", "was Fixed"}, f.records(t, store.AllNamespaces(), store.DecisionQuery{Sort: store.SortDecisionName})); diff != "" {
+			t.Errorf("decisions (-want +got):\n%s", diff)
+		}
+	},
 	"Decisions are visible in their namespaces": func(t *testing.T, f *fixture) {
 		f.decisionHistory(t)
 		for _, c := range []struct {

@@ -150,6 +150,43 @@ var newerTagTests = map[string]func(*testing.T, *fixture){
 		}
 	},
 
+	"Times of newer tags are not before the image was visible": func(t *testing.T, f *fixture) {
+		begun := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+		f.clock.set(begun)
+		key := image("app", amd64)
+		f.want(t, key)
+		var uses []store.Use
+		run := func(namespace string) {
+			t.Helper()
+			uses = append(uses, store.Use{Image: key, Workload: store.Workload{Namespace: namespace, Kind: "Deployment", Name: "web"}, Container: "c"})
+			must(t, f.RecordUses(t.Context(), "scope", uses))
+		}
+		run("a")
+		lookup := f.wantLookups(t, "scope", wantedTags(key, "1.1", "a"))[0]
+		f.lookupJob(t, &lookup, "uid-1")
+		lookedUp, joined := begun.Add(time.Hour), begun.Add(2*time.Hour)
+		f.clock.set(lookedUp)
+		must(t, f.SaveTagLookup(t.Context(), "uid-1", tagResult("r", "1.2")))
+		f.clock.set(joined)
+		run("b")
+		f.wantLookups(t, "scope", wantedTags(key, "1.1", "a", "b"), wantedTags(key, "1.0", "b"))
+		for _, c := range []struct {
+			in   store.Namespaces
+			want []time.Time
+		}{
+			{store.AllNamespaces(), []time.Time{{}, lookedUp}}, {store.OnlyNamespaces("a"), []time.Time{lookedUp}}, {store.OnlyNamespaces("a", "b"), []time.Time{{}, lookedUp}},
+			{store.OnlyNamespaces("b"), []time.Time{{}, joined}},
+		} {
+			var got []time.Time
+			for _, lookup := range f.newerTags(t, c.in, key) {
+				got = append(got, lookup.LookedUpAt)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("times of lookups that %v sees (-want +got):\n%s", c.in, diff)
+			}
+		}
+	},
+
 	"Lookups of newer tags fail and are dropped": func(t *testing.T, f *fixture) {
 		now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
 		f.clock.set(now)

@@ -29,6 +29,7 @@ var sessionTests = map[string]func(*testing.T, *fixture){
 		}
 
 		first, second := sessionOf("a", "alice", start), sessionOf("a", "alice", start)
+		first.ProviderSession = "another at the provider"
 		first.Content, first.RefreshAt, first.ExpiresAt = bytes.Repeat([]byte{0xff, 0}, store.MaxSessionContent/2), start.Add(2*time.Hour), start.Add(3*time.Hour)
 		f.expectUpdate(t, first, true)
 		f.expectUpdate(t, second, false)
@@ -81,6 +82,21 @@ var sessionTests = map[string]func(*testing.T, *fixture){
 		}
 		must(t, f.DeleteSessions(t.Context(), store.SessionSelector{Subject: "subject-of-c", ProviderSession: "at-provider-c1"}))
 		f.expectNoSession(t, "c1")
+	},
+	"SessionsThatBeganLaterAreKept": func(t *testing.T, f *fixture) {
+		start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		f.clock.set(start)
+		for i, id := range []string{"before", "at", "after"} {
+			must(t, f.CreateSession(t.Context(), sessionOf(id, "alice", start.Add(time.Duration(i)*time.Microsecond))))
+		}
+		must(t, f.DeleteSessions(t.Context(), store.SessionSelector{Subject: "subject-of-alice", CreatedBefore: start.Add(time.Microsecond)}))
+		f.expectNoSession(t, "before")
+		for i, id := range []string{"at", "after"} {
+			f.expectSession(t, sessionOf(id, "alice", start.Add(time.Duration(i+1)*time.Microsecond)))
+		}
+		if err := f.DeleteSessions(t.Context(), store.SessionSelector{CreatedBefore: start.Add(time.Hour)}); err == nil {
+			t.Error("a selector of nobody was accepted")
+		}
 	},
 	"SessionsAreBounded": func(t *testing.T, f *fixture) {
 		start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

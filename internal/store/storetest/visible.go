@@ -38,7 +38,7 @@ func RunVisible(t *testing.T, histories int, open func(t *testing.T, clk clock.P
 			clk := &stoppableClock{}
 			h := &history{
 				t: t, clock: clk, random: rand.New(rand.NewPCG(seed/2, 3)), says: map[string][]model.PackageFinding{}, epss: map[string]float64{}, kev: map[string]bool{}, images: map[model.ImageKey]*scannedImage{},
-				whole: &fixture{Store: open(t, clk), clock: clk}, part: &fixture{Store: open(t, clk), clock: clk}, ran: map[string][]store.Use{}, owners: map[string]string{},
+				whole: &fixture{Store: open(t, clk), clock: clk}, part: &fixture{Store: open(t, clk), clock: clk}, ran: map[string][]store.Use{}, owners: map[string]string{}, tags: map[visibleLookup]store.TagResult{}, told: map[string]string{},
 			}
 			h.decisions = newModelDecisions(h.random, []string{"CVE-0", "cve-1", "GHSA-CVE-2"}, []string{"pkg:deb/debian/p0", "pkg:deb/debian/p1*", "pkg:deb/*"})
 			names := []string{"a", "b", "c", "d"}
@@ -52,6 +52,13 @@ func RunVisible(t *testing.T, histories int, open func(t *testing.T, clk clock.P
 			for step := range visibleSteps {
 				h.pass()
 				name := h.step()
+				if h.chance(5) {
+					name += ", " + h.due()
+				}
+				if h.chance(3) {
+					name += ", " + h.lookUp()
+				}
+				h.matchTags()
 				h.saveLifecycles()
 				h.evaluate(time.Time{})
 				reads := visibleReads
@@ -87,6 +94,10 @@ type history struct {
 	jobs     int
 	// decisions apply to both stores.
 	decisions *modelDecisions
+	// tags are the results of lookups in whole, and told are those that part has, by the ID of the lookup.
+	tags    map[visibleLookup]store.TagResult
+	told    map[string]string
+	results int
 }
 
 // scannedImage is what is known of an image of whole.
@@ -459,7 +470,7 @@ func (h *history) remove() string {
 // Numbers of rows follow from what else there is, so they differ. Callers get them sealed.
 var withoutNumbers = cmp.Options{
 	cmpopts.IgnoreFields(store.ImageState{}, "Nonce"), cmpopts.IgnoreFields(store.Rollout{}, "ID"), cmpopts.IgnoreFields(store.Change{}, "ID"),
-	cmpopts.IgnoreFields(store.Event{}, "Sequence", "LogID"), cmpopts.EquateEmpty(),
+	cmpopts.IgnoreFields(store.Event{}, "Sequence", "LogID"), withoutAttempts, cmpopts.EquateEmpty(),
 }
 
 // compare expects that some reads, or all there are, return the same.

@@ -45,6 +45,7 @@ func (h *history) reads() map[string]func(f *fixture) (any, error) {
 	h.readImages(reads)
 	h.readLists(reads)
 	h.readSearches(reads)
+	h.readSums(reads)
 	return reads
 }
 
@@ -79,6 +80,7 @@ func (h *history) readImages(reads map[string]func(f *fixture) (any, error)) {
 	}
 	for _, key := range keys {
 		reads[fmt.Sprint("Image ", key)] = func(f *fixture) (any, error) { return f.Image(ctx, in, key) }
+		reads[fmt.Sprint("NewerTags ", key)] = func(f *fixture) (any, error) { return f.NewerTags(ctx, in, key) }
 		other := keys[h.random.IntN(len(keys))]
 		reads[fmt.Sprint("Compare ", key, other)] = func(f *fixture) (any, error) { return f.Compare(ctx, in, key, other) }
 		reads[fmt.Sprint("SBOM ", key)] = func(f *fixture) (any, error) { return f.SBOM(ctx, in, key) }
@@ -227,6 +229,13 @@ func (h *history) readLists(reads map[string]func(f *fixture) (any, error)) {
 			query := decisions
 			query.Page = page
 			got, err := f.ListDecisions(ctx, in, query)
+			for i := range got.Decisions {
+				single, singleErr := f.Decision(ctx, in, got.Decisions[i].ID)
+				if singleErr != nil {
+					return nil, "", nil, singleErr
+				}
+				got.Decisions[i] = single
+			}
 			return got.Decisions, got.NextToken, got.Total, err
 		})
 	}

@@ -20,6 +20,9 @@ const (
 	maxRefreshToken = 32 << 10
 	maxLogoutToken  = 32 << 10
 	clockSkew       = time.Minute
+	// maxLogoutAge bounds how old a logout token may be, and maxConfirmation how long an answer without an ID token confirms the identity.
+	maxLogoutAge    = 10 * time.Minute
+	maxConfirmation = time.Hour
 )
 
 // Grant is what a provider grants to somebody who has signed in there.
@@ -71,7 +74,7 @@ func (p *Provider) Exchange(ctx context.Context, code, nonce, verifier string) (
 }
 
 // Refresh asks what the provider says now of somebody it has granted something. A provider that sends no ID token anew confirms the one
-// before. The errors are those of Exchange.
+// before, for as long as the access token lasts. The errors are those of Exchange.
 func (p *Provider) Refresh(ctx context.Context, before Grant) (Grant, error) {
 	return p.request(ctx, func(ctx context.Context, known *discovered, config *oauth2.Config) (Grant, error) {
 		token, err := config.TokenSource(ctx, &oauth2.Token{RefreshToken: before.RefreshToken}).Token()
@@ -93,10 +96,20 @@ func (p *Provider) Refresh(ctx context.Context, before Grant) (Grant, error) {
 			if after.SessionID == "" {
 				after.SessionID = before.SessionID
 			}
+		} else {
+			after.Expires = p.config.Clock().Add(confirmation(token.ExpiresIn))
 		}
 		after.RefreshToken = token.RefreshToken
 		return after, after.check()
 	})
+}
+
+// confirmation is how long an access token confirms an identity that lasts for so many seconds, 0 if the provider does not say.
+func confirmation(seconds int64) time.Duration {
+	if seconds <= 0 || seconds > int64(maxConfirmation/time.Second) {
+		return maxConfirmation
+	}
+	return time.Duration(seconds) * time.Second
 }
 
 // EndSessionURL is where a browser signs out at the provider, "" if the provider has no such page or cannot be asked.
@@ -117,11 +130,17 @@ func (p *Provider) EndSessionURL(ctx context.Context, grant Grant) string {
 	return end.String()
 }
 
-// VerifyLogout reads a logout token, with which the provider says that a session there has ended: the one of that ID or, without one, all
-// of that subject. The errors are those of Exchange.
-func (p *Provider) VerifyLogout(ctx context.Context, raw string) (subject, sessionID string, err error) {
+// Logout says which sessions have ended at a provider: the one with the SessionID or, without one, all of the Subject.
+type Logout struct {
+	Subject, SessionID string
+	// Before is when they have begun at the latest: a token that is sent again is not about later ones.
+	Before time.Time
+}
+
+// VerifyLogout reads a logout token, with which the provider says that sessions there have ended. The errors are those of Exchange.
+func (p *Provider) VerifyLogout(ctx context.Context, raw string) (ended Logout, err error) {
 	if len(raw) > maxLogoutToken {
-		return "", "", fmt.Errorf("%w: it has %d bytes, which exceeds the maximum of %d", ErrRejected, len(raw), maxLogoutToken)
+		return Logout{}, fmt.Errorf("%w: it has %d bytes, which exceeds the maximum of %d", ErrRejected, len(raw), maxLogoutToken)
 	}
 	_, err = p.request(ctx, func(ctx context.Context, known *discovered, _ *oauth2.Config) (Grant, error) {
 		var keysFailed error
@@ -129,13 +148,17 @@ func (p *Provider) VerifyLogout(ctx context.Context, raw string) (subject, sessi
 		if err != nil {
 			return Grant{}, verifyError(err, keysFailed)
 		}
-		if token.IssuedAt.After(p.config.Clock().Add(clockSkew)) {
+		now := p.config.Clock()
+		if token.IssuedAt.After(now.Add(clockSkew)) {
 			return Grant{}, fmt.Errorf("%w: it was issued in the future, at %s", ErrRejected, token.IssuedAt)
 		}
-		subject, sessionID = token.Subject, token.SessionID
+		if token.IssuedAt.Before(now.Add(-maxLogoutAge - clockSkew)) {
+			return Grant{}, fmt.Errorf("%w: it was issued at %s, which is more than %s ago", ErrRejected, token.IssuedAt, maxLogoutAge)
+		}
+		ended = Logout{token.Subject, token.SessionID, token.IssuedAt.Add(clockSkew)}
 		return Grant{}, nil
 	})
-	return subject, sessionID, err
+	return ended, err
 }
 
 // request runs work with the provider, within the bounds.

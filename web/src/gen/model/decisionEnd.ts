@@ -4,8 +4,8 @@
  */
 
 /**
- * How a decision ended; absent while it is standing. Changed: the object was edited, and the next decision began. Deleted: the object was
- * deleted, or cannot be applied any more. Expired: expiresAt passed.
+ * How a decision ended; absent while it is standing. Changed: the object was edited, and the next decision began, unless the object cannot be applied any
+ * more. Deleted: the object was deleted. Expired: expiresAt passed.
  */
 export type DecisionEnd = (typeof DecisionEnd)[keyof typeof DecisionEnd];
 

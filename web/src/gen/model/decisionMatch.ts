@@ -11,7 +11,10 @@ export interface DecisionMatch {
   vulnerabilities?: string[];
   /** Package URLs, maybe with wildcards. */
   packages?: string[];
-  /** Image references or digests, maybe with wildcards. */
+  /**
+   * Image references or digests, maybe with wildcards. Absent if the decision applies to all images, or if the images are not visible: those of objects of
+   * the whole cluster require the permission to list results in all namespaces.
+   */
   images?: string[];
   /**
    * In which namespaces and workloads the decision applies, for example `namespace shop; workloads with app=web`. Absent if it applies everywhere, or if the

@@ -13,7 +13,7 @@ export interface TagLookup {
   tag: string;
   /** `Pending` before the first lookup, `LookedUp` after the last one succeeded, `Failed` after it failed; the newer tags are those of the last successful one. */
   state: TagLookupState;
-  /** Time of the last successful lookup. */
+  /** Time of the last successful lookup, not before the image became visible to the caller. */
   lookedUpAt?: string;
   /** Earliest time of the next attempt after a failed one. */
   nextAttemptAt?: string;

@@ -30,14 +30,14 @@ export interface VEXDocument {
   /** Whether the statements are in effect. */
   applied: boolean;
   problem?: VEXProblem;
-  /** The number of statements that decide about at least one current finding. Counted at most once a minute unless documents change. Absent if the statements are not in effect. */
+  /** The number of statements that decide about at least one current finding in the whole cluster. Counted at most once a minute unless documents change. Absent if the statements are not in effect, and without the permission to list results in all namespaces. */
   matched?: number;
-  /** The number of the other statements. */
+  /** The number of the other statements. Absent if matched is. */
   unmatched?: number;
-  /** The number of current findings of images that the statements suppress. */
+  /** The number of current findings of images that the statements suppress. Absent if matched is. */
   suppressedFindings?: number;
   /**
-   * The first statements that decide about no finding.
+   * The first statements that decide about no finding; without those with the reason NoFinding if the caller may not see matched.
    * @maxItems 20
    */
   unmatchedStatements: UnmatchedVEXStatement[];
