@@ -164,6 +164,15 @@ type covers struct {
 
 // readCovers reads the images of sets of reaches, in which findings do not count for who sees some namespaces.
 func readCovers(tx *gorm.DB, view seen, sets []reachSet) (*covers, error) {
+	c, err := newCovers(view, sets)
+	if err != nil {
+		return nil, err
+	}
+	return c, c.read(tx, slices.Sorted(maps.Keys(c.reached)))
+}
+
+// newCovers are the covers of sets of reaches, of which no images have been read.
+func newCovers(view seen, sets []reachSet) (*covers, error) {
 	c := &covers{view: view, sets: map[reachSet][]int64{}, reached: map[int64]map[int64]bool{}}
 	for _, set := range sets {
 		if set == "" || c.sets[set] != nil {
@@ -178,7 +187,7 @@ func readCovers(tx *gorm.DB, view seen, sets []reachSet) (*covers, error) {
 			c.reached[reach] = map[int64]bool{}
 		}
 	}
-	return c, c.read(tx, slices.Sorted(maps.Keys(c.reached)))
+	return c, nil
 }
 
 // read reads the images of reaches.

@@ -280,3 +280,22 @@ func TestFixesOfLiveImages(t *testing.T) {
 		t.Errorf("%d fixes, page by page (-want +got):\n%s", len(paged), diff)
 	}
 }
+
+// TestFixesOfAllImages expects that computing all images at once is the same as computing each.
+func TestFixesOfAllImages(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, config Config) {
+		s := withFixes(t, config)
+		leaveBehind(t, s, "UPDATE image_fixes SET risk_micros = risk_micros + 1, findings = findings + 1")
+		err := s.write(t.Context(), "compute all images", func(tx *txn) error {
+			current, err := currentNumber(tx.DB)
+			if err != nil {
+				return err
+			}
+			return tx.refreshImageFixes(nil, current)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkFixes(t, s)
+	})
+}
