@@ -233,3 +233,8 @@ func (c *covers) note(rows *gorm.DB) error {
 func (c *covers) has(set reachSet, image int64) bool {
 	return slices.ContainsFunc(c.sets[set], func(reach int64) bool { return c.reached[reach][image] })
 }
+
+// hasBut is has without one of the reaches.
+func (c *covers) hasBut(set reachSet, but, image int64) bool {
+	return slices.ContainsFunc(c.sets[set], func(reach int64) bool { return reach != but && c.reached[reach][image] })
+}

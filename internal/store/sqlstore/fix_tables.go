@@ -142,7 +142,12 @@ func (s *Store) RefreshFixes(ctx context.Context) error {
 			_, err := tx.refreshPackageFixes(ids, current) // All images follow.
 			return err
 		}},
-		{"images", (*txn).refreshImageFixes},
+		{"images", func(tx *txn, ids []int64, current int64) error {
+			if err := tx.recountReachedOf(ids); err != nil {
+				return err
+			}
+			return tx.refreshImageFixes(ids, current)
+		}},
 	} {
 		for after := int64(0); ; {
 			var ids []int64

@@ -108,9 +108,13 @@ func suppressing[T any](tx *gorm.DB, rows []T, reachOf func(T) int64) ([]T, erro
 }
 
 // suppressedFor joins rows hs of finding_suppressions with the findings f, the images' packages ip that have them and the vulnerabilities v, as far as they are
-// open in the matched image. The finding comes before the packages: an image has hundreds, and one of them has the finding.
+// open in the matched image.
 func suppressedFor(rows *gorm.DB, current int64) *gorm.DB {
+	return foundFor(rows).Where(open, current, current)
+}
+
+// foundFor is suppressedFor whether they are open or not. The finding comes before the packages: an image has hundreds, and one of them has the finding.
+func foundFor(rows *gorm.DB) *gorm.DB {
 	return rows.Joins("CROSS JOIN findings f").Joins("CROSS JOIN image_packages ip").Joins("CROSS JOIN vulnerabilities v").Joins("CROSS JOIN images k").
-		Where("f.id = hs.finding_id AND ip.package_pk = f.package_pk AND ip.excluded = 0 AND v.id = f.vulnerability_pk AND k.id = ip.image_pk AND k.matched_at > 0").
-		Where(open, current, current)
+		Where("f.id = hs.finding_id AND ip.package_pk = f.package_pk AND ip.excluded = 0 AND v.id = f.vulnerability_pk AND k.id = ip.image_pk AND k.matched_at > 0")
 }
