@@ -98,7 +98,7 @@ func suppressedFindings(tx *gorm.DB, chosen place, current int64) (int, error) {
 	var there int
 	closed := tx.Table("reached AS y")
 	if !chosen.in.All() {
-		closed = tx.Table("(" + view.closedCounted() + ") AS y")
+		closed = tx.Table("(" + view.closedCounted("") + ") AS y")
 	}
 	closed = closed.Joins("JOIN reached_counts c ON c.reach = y.reach AND c.image_pk = y.image_pk")
 	if !chosen.everywhere() {
