@@ -87,8 +87,8 @@ func (s seen) suppressedSomewhere(tx *gorm.DB, choose func(*gorm.DB) *gorm.DB) *
 	return choose(tx.Table(s.reachedCounted() + " AS x").Joins("CROSS JOIN finding_suppressions fs").Where("fs.reach = x.reach")).Distinct("fs.finding_id")
 }
 
-// closedCounted is closed without the images in which a reach suppresses no findings. It begins with what is visible, rows ym, about which there can be a condition: a reach can
-// have many other images.
+// closedCounted is closed without the images in which a reach suppresses no findings. It begins with what is visible, rows ym, about which there can be a
+// condition: a reach can have many other images.
 func (s seen) closedCounted(condition string) string {
 	return "SELECT y.reach, y.image_pk FROM image_namespaces ym CROSS JOIN reached_namespaces y CROSS JOIN reached_counts yc WHERE " + isWithin("ym.namespace", s.in) +
 		" AND y.image_pk = ym.image_pk AND y.namespace = ym.namespace AND y.partly = 0 AND yc.reach = y.reach AND yc.image_pk = y.image_pk" + condition +
