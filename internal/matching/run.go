@@ -246,7 +246,7 @@ func (r *runner) prune(ctx context.Context) error {
 	return nil
 }
 
-// refreshFixes computes again what fixes are ordered by, after the start and then hourly: during a rollout, a replica of a previous version may have
+// refreshFixes computes again what fixes are ordered by and what counts in some places only, after the start and then hourly: during a rollout, a replica of a previous version may have
 // changed findings without it.
 func (r *runner) refreshFixes(ctx context.Context) error {
 	now := r.clock.Now()

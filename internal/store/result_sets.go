@@ -142,8 +142,8 @@ type ResultSets interface {
 	// RecatalogedImages returns up to limit images behind after that hold the packages of the SBOM that SaveSBOM replaced, by key.
 	RecatalogedImages(ctx context.Context, after model.ImageKey, limit int) ([]model.ImageKey, error)
 
-	// RefreshFixes computes again what Reader.ListFixes orders by: a process of a version that does not know of it may have changed findings. It works
-	// in short transactions.
+	// RefreshFixes computes again what Reader.ListFixes orders by, and what findings of images count in some places only: a process of a version that does not
+	// know of these may have changed findings. It works in short transactions.
 	RefreshFixes(ctx context.Context) error
 
 	// UnreadSymbols returns up to limit images whose SBOM has to be read again with its symbol tables (model.SymbolsLeftOut), by key, behind

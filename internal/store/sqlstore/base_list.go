@@ -57,10 +57,6 @@ func (s *Store) ListBases(ctx context.Context, in store.Namespaces, query store.
 	var page store.BasePage
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
 		page = store.BasePage{}
-		current, err := currentNumber(tx)
-		if err != nil {
-			return err
-		}
 		view, err := seenIn(tx, in)
 		if err != nil {
 			return err
@@ -70,7 +66,7 @@ func (s *Store) ListBases(ctx context.Context, in store.Namespaces, query store.
 			return err
 		}
 		page.Listed = known.entries
-		images := view.images(tx, current).Joins("JOIN image_layers b ON b.image_pk = i.id AND b.is_top = 0").
+		images := view.images(tx).Joins("JOIN image_layers b ON b.image_pk = i.id AND b.is_top = 0").
 			Joins("JOIN (?) d ON d.chain_id = b.chain_id AND d.position = b.position", basesIn(tx, in, known)).
 			Joins("LEFT JOIN stated_bases st ON st.image_pk = i.id AND st.name <> ''")
 		if chosen := (place{query.Where, in}); !chosen.everywhere() {
@@ -92,7 +88,7 @@ func (s *Store) ListBases(ctx context.Context, in store.Namespaces, query store.
 		if err := addBaseWorkloads(tx, place{query.Where, in}, page.Bases); err != nil {
 			return err
 		}
-		return addBaseImages(tx, view, current, known, page.Bases)
+		return addBaseImages(tx, view, known, page.Bases)
 	})
 	if err != nil {
 		return store.BasePage{}, err
@@ -156,7 +152,7 @@ func addBaseWorkloads(tx *gorm.DB, chosen place, bases []store.BaseSummary) erro
 }
 
 // addBaseImages adds the image that has the layers of each base only: the oldest of those that are listed, or else of all, and says whether it is listed.
-func addBaseImages(tx *gorm.DB, view seen, current int64, known knownBases, bases []store.BaseSummary) error {
+func addBaseImages(tx *gorm.DB, view seen, known knownBases, bases []store.BaseSummary) error {
 	type layer struct {
 		chain  string
 		number int
@@ -172,7 +168,7 @@ func addBaseImages(tx *gorm.DB, view seen, current int64, known knownBases, base
 		isListed = "CASE WHEN i.id IN (" + known.images + ") THEN 1 ELSE 0 END"
 	}
 	return inParts(chains, func(part []string) error {
-		images := view.images(tx, current).Joins("JOIN image_layers b ON b.image_pk = i.id").Joins("LEFT JOIN sbom_creations a ON a.image_pk = i.id").Where("b.is_top = 1 AND b.chain_id IN ?", part)
+		images := view.images(tx).Joins("JOIN image_layers b ON b.image_pk = i.id").Joins("LEFT JOIN sbom_creations a ON a.image_pk = i.id").Where("b.is_top = 1 AND b.chain_id IN ?", part)
 		images = visibleOnly(tx, images, "i.id", view.in)
 		numbered := images.Select("b.chain_id, b.position + 1 AS layers, i.image_id, i.platform, i.matched_at, " + isListed + " AS listed, " + perCount("i.%[1]s") +
 			", ROW_NUMBER() OVER (PARTITION BY b.chain_id, b.position ORDER BY " + isListed + " DESC, " + createdOrLast + ", i.image_id, i.platform) AS number")

@@ -68,7 +68,11 @@ func (t *txn) addToImages(deltas map[int64]setDeltas) error {
 	if err != nil {
 		return err
 	}
-	images := map[int64]countsDelta{}
+	places, err := readReachedPlaces(t.DB, sets)
+	if err != nil {
+		return err
+	}
+	images, reached := map[int64]countsDelta{}, reachedDeltas{}
 	err = inParts(slices.Sorted(maps.Keys(deltas)), func(part []int64) error {
 		var matched []int64 // A list that is not empty would keep its values if there were none.
 		err := t.Raw("SELECT package_pk FROM held_packages WHERE package_pk IN ? AND level = ? ORDER BY package_pk", part, heldMatched).Scan(&matched).Error
@@ -79,6 +83,7 @@ func (t *txn) addToImages(deltas map[int64]setDeltas) error {
 		return eachList(holders, t.Dialect, "ip.package_pk", "ip.image_pk", func(id int64, list []int64) {
 			for set, delta := range deltas[id] {
 				for _, image := range list {
+					reached.add(places, suppressed, set, image, &delta)
 					if suppressed.has(set, image) {
 						continue
 					}
@@ -90,6 +95,9 @@ func (t *txn) addToImages(deltas map[int64]setDeltas) error {
 		})
 	})
 	if err != nil {
+		return err
+	}
+	if err := t.addToReached(reached); err != nil {
 		return err
 	}
 	return inParts(slices.Sorted(maps.Keys(images)), func(part []int64) error {

@@ -89,14 +89,29 @@ func suppressedFindings(tx *gorm.DB, chosen place, current int64) (int, error) {
 	if err := suppressedOf(tx, chosen, current).Select("COALESCE(SUM(n.findings), 0)").Scan(&all).Error; err != nil {
 		return 0, err
 	}
-	err = tx.Table("(?) AS n", dividedOf(tx, chosen, view, current)).Select("COUNT(*)").Scan(&some).Error
-	return all + some, err
+	if err := tx.Table("(?) AS n", dividedOf(tx, chosen, current)).Select("COUNT(*)").Scan(&some).Error; err != nil {
+		return 0, err
+	}
+	if placed, err := somePlaced(tx); err != nil || !placed {
+		return all + some, err
+	}
+	var there int
+	closed := tx.Table("reached AS y")
+	if !chosen.in.All() {
+		closed = tx.Table("(" + view.closedCounted("") + ") AS y")
+	}
+	closed = closed.Joins("JOIN reached_counts c ON c.reach = y.reach AND c.image_pk = y.image_pk")
+	if !chosen.everywhere() {
+		closed = closed.Where("y.image_pk IN (?)", chosen.images(tx))
+	}
+	err = closed.Select("COALESCE(SUM(c.critical + c.high + c.medium + c.low + c.negligible + c.unknown), 0)").Scan(&there).Error
+	return all + some + there, err
 }
 
-// dividedOf selects findings and the matched images in which they are suppressed, of those that are not suppressed everywhere.
-func dividedOf(tx *gorm.DB, chosen place, view seen, current int64) *gorm.DB {
-	held := tx.Table("finding_suppressions AS fs").Joins("CROSS JOIN findings f").Joins("CROSS JOIN "+view.reached()+" x").Joins("CROSS JOIN image_packages ip").
-		Where("fs.reach > ? AND f.id = fs.finding_id AND "+shown+" AND "+unsuppressed, everywhere, current, current).
+// dividedOf selects findings and the matched images in which decisions without places suppress them, of those that are not suppressed everywhere.
+func dividedOf(tx *gorm.DB, chosen place, current int64) *gorm.DB {
+	held := tx.Table("finding_suppressions AS fs").Joins("CROSS JOIN findings f").Joins("CROSS JOIN reached x").Joins("CROSS JOIN image_packages ip").
+		Where("fs.reach > ? AND fs.reach NOT IN (SELECT q.reach FROM placed_reaches q) AND f.id = fs.finding_id AND "+shown+" AND "+unsuppressed, everywhere, current, current).
 		Where("x.reach = fs.reach AND ip.image_pk = x.image_pk AND ip.package_pk = f.package_pk AND ip.excluded = 0").
 		Where("ip.image_pk NOT IN (SELECT id FROM images WHERE matched_at = 0)")
 	if !chosen.everywhere() {

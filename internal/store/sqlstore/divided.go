@@ -164,6 +164,15 @@ type covers struct {
 
 // readCovers reads the images of sets of reaches, in which findings do not count for who sees some namespaces.
 func readCovers(tx *gorm.DB, view seen, sets []reachSet) (*covers, error) {
+	c, err := newCovers(view, sets)
+	if err != nil {
+		return nil, err
+	}
+	return c, c.read(tx, slices.Sorted(maps.Keys(c.reached)))
+}
+
+// newCovers are the covers of sets of reaches, of which no images have been read.
+func newCovers(view seen, sets []reachSet) (*covers, error) {
 	c := &covers{view: view, sets: map[reachSet][]int64{}, reached: map[int64]map[int64]bool{}}
 	for _, set := range sets {
 		if set == "" || c.sets[set] != nil {
@@ -178,7 +187,7 @@ func readCovers(tx *gorm.DB, view seen, sets []reachSet) (*covers, error) {
 			c.reached[reach] = map[int64]bool{}
 		}
 	}
-	return c, c.read(tx, slices.Sorted(maps.Keys(c.reached)))
+	return c, nil
 }
 
 // read reads the images of reaches.
@@ -223,4 +232,9 @@ func (c *covers) note(rows *gorm.DB) error {
 // has reports whether findings with this set are suppressed in an image.
 func (c *covers) has(set reachSet, image int64) bool {
 	return slices.ContainsFunc(c.sets[set], func(reach int64) bool { return c.reached[reach][image] })
+}
+
+// hasBut is has without one of the reaches.
+func (c *covers) hasBut(set reachSet, but, image int64) bool {
+	return slices.ContainsFunc(c.sets[set], func(reach int64) bool { return reach != but && c.reached[reach][image] })
 }

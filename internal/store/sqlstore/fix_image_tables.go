@@ -196,30 +196,51 @@ func (t *txn) imageFixesOf(images []int64, current int64) (map[int64][]imageFix,
 	for _, id := range matched {
 		all[id] = newImageFixSums(id)
 	}
-	var err error
+	updates := map[int64][]imageFix{}
+	sum := t.sumImageFixes
 	if images == nil {
-		err = t.sumAllImageFixes(all)
-	} else {
-		err = t.sumImageFixes(images, all)
+		sum = t.sumAllImageFixes
 	}
+	err := sum(images, func(fixes map[int64]packageFix, each holderReader) error {
+		divided, err := t.readDividedFixes(fixes, images, current)
+		if err != nil {
+			return err
+		}
+		return each(func(id, image int64) {
+			sums, fix := all[image], fixes[id]
+			if sums == nil {
+				return
+			}
+			if fix.Divided != 0 {
+				fix.Sums = divided.in(id, image)
+				if fix.Distro == 0 && fix.Sums.FixFindings > 0 {
+					updates[image] = append(updates[image], imageFix{
+						ImagePk: image, Action: fixUpdate, PackagePk: id, Fingerprint: fix.Fingerprint,
+						RiskMicros: fix.Sums.FixRisk, Kev: fix.Sums.FixKev, Findings: fix.Sums.FixFindings,
+					})
+					fix.Sums.FixFindings = 0
+				}
+			}
+			sums.add(&fix, 1)
+		})
+	})
 	if err != nil {
 		return nil, err
 	}
-	divided, err := t.dividedFixes(images, current, all)
-	if err != nil {
-		return nil, err
-	}
-	fixes := make(map[int64][]imageFix, len(all))
+	rows := make(map[int64][]imageFix, len(all))
 	for id, sums := range all {
-		fixes[id] = withUpdates(sums, divided[id])
+		rows[id] = withUpdates(sums, updates[id])
 	}
-	return fixes, nil
+	return rows, nil
 }
 
-// sumImageFixes adds what packages without divided findings contribute to images.
-func (t *txn) sumImageFixes(images []int64, all map[int64]*imageFixSums) error {
+// holderReader calls visit with each of some packages and each image that holds it and does not exclude it.
+type holderReader func(visit func(id, image int64)) error
+
+// sumImageFixes calls add with the packages of images that have fixes, and with what reads which of the images hold them.
+func (t *txn) sumImageFixes(images []int64, add func(map[int64]packageFix, holderReader) error) error {
 	query := t.Table("image_packages AS ip").Joins("CROSS JOIN package_fixes pf").
-		Where("ip.image_pk IN ? AND pf.package_pk = ip.package_pk AND ip.excluded = 0 AND pf.divided = 0", images)
+		Where("ip.image_pk IN ? AND pf.package_pk = ip.package_pk AND ip.excluded = 0", images)
 	holders := map[int64][]int64{}
 	err := eachList(query, t.Dialect, "ip.package_pk", "ip.image_pk", func(id int64, list []int64) { holders[id] = list })
 	if err != nil {
@@ -227,44 +248,95 @@ func (t *txn) sumImageFixes(images []int64, all map[int64]*imageFixSums) error {
 	}
 	return inParts(slices.Sorted(maps.Keys(holders)), func(part []int64) error {
 		fixes, err := readPackageFixes(t.Table("package_fixes AS h").Where("h.package_pk IN ?", part).Select("h.*"))
-		for id := range fixes {
-			fix := fixes[id]
-			for _, image := range holders[id] {
-				if sums := all[image]; sums != nil {
-					sums.add(&fix, 1)
+		if err != nil {
+			return err
+		}
+		return add(fixes, func(visit func(id, image int64)) error {
+			for id := range fixes {
+				for _, image := range holders[id] {
+					visit(id, image)
 				}
 			}
-		}
-		return err
+			return nil
+		})
 	})
 }
 
-// sumAllImageFixes adds what packages without divided findings contribute to all images. It begins with the packages that have findings.
-func (t *txn) sumAllImageFixes(all map[int64]*imageFixSums) error {
+// sumAllImageFixes is sumImageFixes of all images. It begins with the packages that have findings.
+func (t *txn) sumAllImageFixes(_ []int64, add func(map[int64]packageFix, holderReader) error) error {
 	for after := int64(0); ; {
-		var rows []packageFix
-		err := t.Raw("SELECT * FROM package_fixes WHERE package_pk > ? ORDER BY package_pk LIMIT ?", after, sqldb.MaxIn).Scan(&rows).Error
-		if err != nil || len(rows) == 0 {
+		fixes, err := readPackageFixes(t.Table("package_fixes AS h").Where("h.package_pk > ?", after).Order("h.package_pk").Limit(sqldb.MaxIn).Select("h.*"))
+		if err != nil || len(fixes) == 0 {
 			return err
 		}
-		fixes := make(map[int64]*packageFix, len(rows))
-		var packages []int64
-		for i := range rows {
-			after = rows[i].PackagePk
-			if rows[i].Divided == 0 {
-				fixes[after] = &rows[i]
-				packages = append(packages, after)
-			}
-		}
-		err = t.eachHolder(packages, func(id, image int64) {
-			if sums := all[image]; sums != nil {
-				sums.add(fixes[id], 1)
-			}
-		})
+		packages := slices.Sorted(maps.Keys(fixes))
+		after = packages[len(packages)-1]
+		err = add(fixes, func(visit func(id, image int64)) error { return t.eachHolder(packages, visit) })
 		if err != nil {
 			return err
 		}
 	}
+}
+
+// dividedFixes are the sums of packages with divided findings, by where these are suppressed.
+type dividedFixes struct {
+	sums       map[int64]map[reachSet]*fixSums
+	suppressed *covers
+}
+
+// readDividedFixes reads the sums of those packages that have divided findings, in images; nil stands for all.
+func (t *txn) readDividedFixes(fixes map[int64]packageFix, images []int64, current int64) (*dividedFixes, error) {
+	d := &dividedFixes{sums: map[int64]map[reachSet]*fixSums{}}
+	for id := range fixes {
+		if fixes[id].Divided != 0 {
+			d.sums[id] = map[reachSet]*fixSums{}
+		}
+	}
+	var all []reachSet
+	err := inParts(slices.Sorted(maps.Keys(d.sums)), func(part []int64) error {
+		sets, err := setsOf(t.DB, part)
+		if err != nil {
+			return err
+		}
+		var found []struct {
+			ID, PackagePk int64
+			Sums          fixSums `gorm:"embedded"`
+		}
+		err = t.Raw("SELECT f.id, f.package_pk, "+fixSumColumns+` FROM findings f CROSS JOIN vulnerabilities v WHERE f.package_pk IN ? AND v.id = f.vulnerability_pk
+			AND `+shown+" AND "+unsuppressed+" GROUP BY f.id, f.package_pk", part, current, current).Scan(&found).Error
+		for i := range found {
+			set := sets[found[i].ID]
+			sums := d.sums[found[i].PackagePk][set]
+			if sums == nil {
+				sums = &fixSums{}
+				d.sums[found[i].PackagePk][set] = sums
+				all = append(all, set)
+			}
+			sums.plus(&found[i].Sums)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if images == nil {
+		d.suppressed, err = readCovers(t.DB, seen{}, all)
+		return d, err
+	}
+	if d.suppressed, err = newCovers(seen{}, all); err != nil {
+		return nil, err
+	}
+	return d, d.suppressed.readSome(t.DB, images)
+}
+
+// in are the sums of a package in an image that holds it.
+func (d *dividedFixes) in(id, image int64) (sums fixSums) {
+	for set, some := range d.sums[id] {
+		if !d.suppressed.has(set, image) {
+			sums.plus(some)
+		}
+	}
+	return sums
 }
 
 // count adds to the row of an action.
@@ -285,44 +357,4 @@ func (s *imageFixSums) add(fix *packageFix, times int64) {
 		s.count(fixSummary, 0, times*min(sums.FixKev, 1), times)
 	}
 	s.count(fixWait, times*sums.RestRisk, times*sums.RestKev, times*sums.RestFindings)
-}
-
-// dividedFixes adds what packages with divided findings contribute, and returns the updates of them by image.
-func (t *txn) dividedFixes(images []int64, current int64, all map[int64]*imageFixSums) (map[int64][]imageFix, error) {
-	if some, err := someDivided(t.DB); err != nil || !some {
-		return nil, err
-	}
-	var found []struct {
-		ImagePk int64
-		Fix     packageFix `gorm:"embedded"`
-	}
-	from, join := "package_fixes AS pf", "CROSS JOIN image_packages ip"
-	if images != nil { // Divided packages can be in many other images.
-		from, join = "image_packages AS ip", "CROSS JOIN package_fixes pf"
-	}
-	query := t.Table(from).Joins(join).Joins("CROSS JOIN findings f").Joins("CROSS JOIN vulnerabilities v").
-		Where("pf.divided = 1 AND ip.package_pk = pf.package_pk AND ip.excluded = 0 AND f.package_pk = pf.package_pk AND v.id = f.vulnerability_pk").
-		Where(open, current, current)
-	err := of(query, "ip.image_pk", images).Group("ip.image_pk, pf.package_pk, pf.fingerprint, pf.distro").
-		Select("ip.image_pk, pf.package_pk, pf.fingerprint, pf.distro, " + fixSumColumns).Scan(&found).Error
-	if err != nil {
-		return nil, err
-	}
-	updates := map[int64][]imageFix{}
-	for i := range found {
-		row, fix := &found[i], found[i].Fix
-		sums := all[row.ImagePk]
-		if sums == nil {
-			continue
-		}
-		if fix.Distro == 0 && fix.Sums.FixFindings > 0 {
-			updates[row.ImagePk] = append(updates[row.ImagePk], imageFix{
-				ImagePk: row.ImagePk, Action: fixUpdate, PackagePk: fix.PackagePk, Fingerprint: fix.Fingerprint,
-				RiskMicros: fix.Sums.FixRisk, Kev: fix.Sums.FixKev, Findings: fix.Sums.FixFindings,
-			})
-			fix.Sums.FixFindings = 0
-		}
-		sums.add(&fix, 1)
-	}
-	return updates, nil
 }

@@ -19,10 +19,23 @@ import (
 // allFixPackages is from how many packages with divided findings on all images are computed again, without looking up which hold them.
 const allFixPackages = 2000
 
+// allFixImages is the part of all images from which on all are computed again: what all hold is read by package, and what some hold by image, which takes longer.
+const allFixImages = 4
+
 // fixSums are sums over findings: of those that a fix closes, and of the others.
 type fixSums struct {
 	FixRisk, FixKev, FixFindings    int64
 	RestRisk, RestKev, RestFindings int64
+}
+
+// plus adds others.
+func (s *fixSums) plus(o *fixSums) {
+	s.FixRisk += o.FixRisk
+	s.FixKev += o.FixKev
+	s.FixFindings += o.FixFindings
+	s.RestRisk += o.RestRisk
+	s.RestKev += o.RestKev
+	s.RestFindings += o.RestFindings
 }
 
 // fixSumColumns are the columns of fixSums over findings f of vulnerabilities v.
@@ -104,6 +117,15 @@ func (t *txn) refreshFixes() error {
 	if err != nil {
 		return err
 	}
+	if len(images) > sqldb.MaxIn {
+		var known int
+		if err := t.Raw("SELECT COUNT(*) FROM images").Scan(&known).Error; err != nil {
+			return err
+		}
+		if len(images) > known/allFixImages {
+			return t.refreshImageFixes(nil, current)
+		}
+	}
 	if err := t.refreshImageFixes(append([]int64{}, slices.Sorted(maps.Keys(images))...), current); err != nil {
 		return err
 	}
@@ -120,7 +142,12 @@ func (s *Store) RefreshFixes(ctx context.Context) error {
 			_, err := tx.refreshPackageFixes(ids, current) // All images follow.
 			return err
 		}},
-		{"images", (*txn).refreshImageFixes},
+		{"images", func(tx *txn, ids []int64, current int64) error {
+			if err := tx.recountReachedOf(ids); err != nil {
+				return err
+			}
+			return tx.refreshImageFixes(ids, current)
+		}},
 	} {
 		for after := int64(0); ; {
 			var ids []int64

@@ -56,6 +56,9 @@ func withFixes(t *testing.T, config Config) *Store {
 	if actions := texts(t, s, "SELECT DISTINCT action FROM image_fixes ORDER BY 1"); len(actions) != int(fixWait)+1 {
 		t.Errorf("there are only rows with the actions %v", actions)
 	}
+	if images := texts(t, s, "SELECT image_pk FROM reached_counts"); len(images) != 2 {
+		t.Errorf("findings count in some places only in the images %v", images)
+	}
 	return s
 }
 
@@ -117,6 +120,7 @@ func TestMigrationOfFixes(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkFixes(t, s)
+		checkReached(t, s)
 	})
 }
 
@@ -166,6 +170,7 @@ func TestFixesOfOtherImages(t *testing.T) {
 		}
 		add(-1000)
 		checkFixes(t, s)
+		checkReached(t, s)
 		if t.Failed() {
 			t.Fatalf("after %q", step.name)
 		}
@@ -193,11 +198,12 @@ func TestRefreshFixes(t *testing.T) {
 		leaveBehind(t, s, "UPDATE findings SET fixable = 1 - fixable WHERE package_pk IN (SELECT p.id FROM packages p WHERE p.name = 'package-2')",
 			"DELETE FROM finding_suppressions WHERE reach = 0",
 			"DELETE FROM package_fixes WHERE package_pk IN (SELECT p.id FROM packages p WHERE p.name = 'package-0')",
-			"UPDATE images SET matched_at = 0 WHERE image_id LIKE '%image-1@%'")
+			"UPDATE images SET matched_at = 0 WHERE image_id LIKE '%image-1@%'", "UPDATE reached_counts SET high = high + 1")
 		if err := s.RefreshFixes(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		checkFixes(t, s)
+		checkReached(t, s)
 	})
 }
 
@@ -279,4 +285,23 @@ func TestFixesOfLiveImages(t *testing.T) {
 	if diff := cmp.Diff(all.Fixes, paged); diff != "" || len(paged) < 6 {
 		t.Errorf("%d fixes, page by page (-want +got):\n%s", len(paged), diff)
 	}
+}
+
+// TestFixesOfAllImages expects that computing all images at once is the same as computing each.
+func TestFixesOfAllImages(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, config Config) {
+		s := withFixes(t, config)
+		leaveBehind(t, s, "UPDATE image_fixes SET risk_micros = risk_micros + 1, findings = findings + 1")
+		err := s.write(t.Context(), "compute all images", func(tx *txn) error {
+			current, err := currentNumber(tx.DB)
+			if err != nil {
+				return err
+			}
+			return tx.refreshImageFixes(nil, current)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkFixes(t, s)
+	})
 }

@@ -22,6 +22,7 @@ func checkHeld(t *testing.T, s *Store) {
 	checkDecisions(t, s)
 	checkFixes(t, s)
 	checkTagFixes(t, s)
+	checkReached(t, s)
 	const number = "SELECT COALESCE(MAX(g.number), 0) FROM generations g WHERE g.state = 'Current'"
 	const shown = "f.from_gen <= (" + number + ") AND f.until_gen > (" + number + ")" +
 		" AND NOT EXISTS (SELECT 1 FROM finding_suppressions x LEFT JOIN reached y ON y.reach = x.reach WHERE x.finding_id = f.id AND (x.reach = 0 OR y.image_pk = ip.image_pk))"
@@ -64,6 +65,39 @@ func checkHeld(t *testing.T, s *Store) {
 	}
 	if diff := cmp.Diff(wantKnown, known); diff != "" {
 		t.Errorf("found_vulnerabilities (-want +got):\n%s", diff)
+	}
+}
+
+// reachedFindings are the findings that reaches with places suppress in images of which they have some place, without those that something else suppresses there.
+const reachedFindings = `SELECT fs.reach, ip.image_pk, v.severity, v.kev, f.fixable FROM finding_suppressions fs JOIN findings f ON f.id = fs.finding_id
+	JOIN vulnerabilities v ON v.id = f.vulnerability_pk JOIN image_packages ip ON ip.package_pk = f.package_pk AND ip.excluded = 0
+	JOIN images i ON i.id = ip.image_pk AND i.matched_at > 0 JOIN generations g ON f.from_gen <= g.number AND f.until_gen > g.number AND g.state = 'Current'
+	WHERE (SELECT COUNT(*) FROM reached_namespaces y WHERE y.reach = fs.reach AND y.image_pk = ip.image_pk) > 0
+	AND (SELECT COUNT(*) FROM finding_suppressions x LEFT JOIN reached y ON y.reach = x.reach AND y.image_pk = ip.image_pk
+		WHERE x.finding_id = f.id AND x.reach <> fs.reach AND (x.reach = 0 OR y.image_pk IS NOT NULL)) = 0`
+
+// checkReached expects that reached_counts has the counts of these findings.
+func checkReached(t *testing.T, s *Store) {
+	t.Helper()
+	var found []struct{ Reach, ImagePk, Severity, Kev, Fixable int64 }
+	if err := s.db.Reader().Raw(reachedFindings).Scan(&found).Error; err != nil {
+		t.Error(err)
+		return
+	}
+	want := map[imageReach]countsRow{}
+	for _, f := range found {
+		var delta countsDelta
+		delta.add(f.Severity, f.Kev, f.Fixable, 1)
+		counts := want[imageReach{f.Reach, f.ImagePk}]
+		counts.add(delta)
+		want[imageReach{f.Reach, f.ImagePk}] = counts
+	}
+	got, err := readReachedCounts(s.db.Reader().Table("reached_counts AS c"))
+	if err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("reached_counts (-want +got):\n%s", diff)
 	}
 }
 

@@ -189,6 +189,9 @@ func setCounts(tx *txn, key model.ImageKey, image int64, current *resultSetRow, 
 	if err != nil {
 		return err
 	}
+	if err := tx.recountReachedOf([]int64{image}); err != nil {
+		return err
+	}
 	placed, err := somePlaced(tx.DB)
 	if err != nil {
 		return err

@@ -88,16 +88,12 @@ func (s *Store) CountsWithin(ctx context.Context, in store.Namespaces, keys []mo
 		if err != nil || !view.placed {
 			return err
 		}
-		current, err := currentNumber(tx)
-		if err != nil {
-			return err
-		}
 		rows, err := imageRows(tx, keys)
 		if err != nil {
 			return err
 		}
 		all := slices.Clone(rows)
-		if err := view.limitCounts(tx, rows, current); err != nil {
+		if err := view.limitCounts(tx, rows); err != nil {
 			return err
 		}
 		for i := range rows {
@@ -375,10 +371,6 @@ func findImage(tx *gorm.DB, in store.Namespaces, key model.ImageKey) (imageRow, 
 	if err != nil || !view.placed {
 		return rows[0], err
 	}
-	current, err := currentNumber(tx)
-	if err != nil {
-		return rows[0], err
-	}
-	err = view.limitCounts(tx, rows[:1], current)
+	err = view.limitCounts(tx, rows[:1])
 	return rows[0], err
 }

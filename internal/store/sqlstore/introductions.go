@@ -115,17 +115,13 @@ func introducedImages(tx *gorm.DB, namespace, condition string, values ...any) (
 	if err != nil {
 		return nil, err
 	}
-	current, err := currentNumber(tx)
-	if err != nil {
-		return nil, err
-	}
 	var rows []imageRow
 	err = tx.Raw("SELECT i.id, i.image_id, i.platform, "+strings.Join(countColumns, ", ")+" FROM images i WHERE i.matched_at > 0 AND "+condition+
 		" ORDER BY i.image_id, i.platform", values...).Scan(&rows).Error
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
-	return rows, view.limitCounts(tx, rows, current)
+	return rows, view.limitCounts(tx, rows)
 }
 
 // introduceTimedOut notes the image of a rollout that timed out as new in the namespace, if it came with the rollout: nothing says what the rollout opened.

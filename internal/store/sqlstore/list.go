@@ -94,12 +94,23 @@ func (s *Store) ListImages(ctx context.Context, in store.Namespaces, query store
 	var page store.ImagePage
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
 		page = store.ImagePage{}
-		filtered, err := s.filterImages(tx, place{query.Where, in}, query)
+		view, err := seenIn(tx, in)
 		if err != nil {
 			return err
 		}
+		images := view.images(tx)
+		filtered, err := s.filterImages(tx, images, view, place{query.Where, in}, query)
+		if err != nil {
+			return err
+		}
+		counted := filtered
+		if query.MinSeverity == model.SeverityUnknown && !query.Fixable && !query.KEV { // Then nothing depends on counts.
+			if counted, err = s.filterImages(tx, tx.Table("images AS i"), view, place{query.Where, in}, query); err != nil {
+				return err
+			}
+		}
 		var total int64
-		if err := filtered.Count(&total).Error; err != nil {
+		if err := counted.Count(&total).Error; err != nil {
 			return err
 		}
 		page.Total = int(total)
@@ -135,17 +146,13 @@ func (s *Store) ListImages(ctx context.Context, in store.Namespaces, query store
 	return page, nil
 }
 
-// filterImages selects the images that the query matches.
-func (s *Store) filterImages(tx *gorm.DB, chosen place, query store.ImageQuery) (*gorm.DB, error) {
-	view, err := seenIn(tx, chosen.in)
-	if err != nil {
-		return nil, err
-	}
+// filterImages leaves the images that the query matches.
+func (s *Store) filterImages(tx, images *gorm.DB, view seen, chosen place, query store.ImageQuery) (*gorm.DB, error) {
 	current, err := currentNumber(tx)
 	if err != nil {
 		return nil, err
 	}
-	images := contains(view.images(tx, current), s.db.Dialect(), query.Text, "i.image_id")
+	images = contains(images, s.db.Dialect(), query.Text, "i.image_id")
 	if len(query.States) > 0 {
 		states := make([]string, len(query.States))
 		for i, state := range query.States {
@@ -177,7 +184,11 @@ func (s *Store) filterImages(tx *gorm.DB, chosen place, query store.ImageQuery) 
 	}
 	least := millionths(query.MinEPSS)
 	if least > 0 {
-		images = images.Where("i.matched_at > 0 AND i.id IN (?)", exploitable(tx, view, current, least))
+		found, err := exploitable(tx, view, chosen, current, least)
+		if err != nil {
+			return nil, err
+		}
+		images = images.Where("i.matched_at > 0 AND i.id IN (?)", found)
 	}
 	if query.Overdue {
 		placed, err := somePlaced(tx)
@@ -189,15 +200,25 @@ func (s *Store) filterImages(tx *gorm.DB, chosen place, query store.ImageQuery) 
 	return images.Session(&gorm.Session{}), nil
 }
 
-// exploitable selects the images that hold a package with an open finding of at least this probability of exploitation.
-func exploitable(tx *gorm.DB, view seen, resultSet, leastMicros int64) *gorm.DB {
+// exploitable selects the chosen images that hold a package with an open finding of at least this probability of exploitation.
+func exploitable(tx *gorm.DB, view seen, chosen place, resultSet, leastMicros int64) (*gorm.DB, error) {
 	// Where a divided finding counts is asked of each image; of the others, each package is looked up once.
 	packages := tx.Table("vulnerabilities AS v").Joins("CROSS JOIN findings f").
 		Where("v.epss_micros >= ? AND f.vulnerability_pk = v.id AND "+shown+" AND "+unsuppressed, leastMicros, resultSet, resultSet).
 		Distinct("f.package_pk, CASE WHEN " + isDivided + " THEN f.id ELSE 0 END AS divided")
-	return tx.Table("(?) AS e", packages).Joins("CROSS JOIN image_packages ip").Where("ip.package_pk = e.package_pk AND ip.excluded = 0").
-		Where("(e.divided = 0 OR NOT " + view.suppressedThere("e.divided") + ")").
-		Distinct("ip.image_pk") // Otherwise PostgreSQL can ask for each image again, which takes minutes.
+	held := tx.Table("(?) AS e", packages).Joins("CROSS JOIN image_packages ip")
+	if !chosen.everywhere() {
+		var few []int64
+		images := func() *gorm.DB { return tx.Table("(?) AS c", chosen.images(tx)).Distinct("c.image_pk") }
+		if err := images().Limit(allUses + 1).Scan(&few).Error; err != nil {
+			return nil, err
+		}
+		if len(few) <= allUses { // What they hold is less than what holds these packages.
+			held = tx.Table("(?) AS c", images()).Joins("CROSS JOIN image_packages ip").Joins("CROSS JOIN (?) e", packages).Where("ip.image_pk = c.image_pk")
+		}
+	}
+	return held.Where("ip.package_pk = e.package_pk AND ip.excluded = 0 AND (e.divided = 0 OR NOT " + view.suppressedThere("e.divided") + ")").
+		Distinct("ip.image_pk"), nil // Otherwise PostgreSQL can ask for each image again, which takes minutes.
 }
 
 // Overview implements store.Images.
@@ -223,7 +244,7 @@ func (s *Store) Overview(ctx context.Context, in store.Namespaces) (store.Overvi
 		if err != nil {
 			return err
 		}
-		images, used := view.images(tx, current), within(tx.Table("image_uses AS u"), "u.namespace", in)
+		images, used := view.images(tx), within(tx.Table("image_uses AS u"), "u.namespace", in)
 		packages := tx.Table("packages AS p").Where("EXISTS (SELECT 1 FROM image_packages ip WHERE ip.package_pk = p.id)")
 		if !chosen.everywhere() {
 			images = images.Where("i.id IN (?)", chosen.images(tx))

@@ -296,10 +296,6 @@ func (s *Store) ListOwners(ctx context.Context, in store.Namespaces, query store
 // ownedImages sums up the images that are used, each once for each owner w. A finding of an image does not count for an owner if decisions suppress it in all
 // of the owner's workloads that run the image.
 func ownedImages(tx, used *gorm.DB) (*gorm.DB, error) {
-	current, err := currentNumber(tx)
-	if err != nil {
-		return nil, err
-	}
 	placed, err := somePlaced(tx)
 	if err != nil {
 		return nil, err
@@ -311,7 +307,7 @@ func ownedImages(tx, used *gorm.DB) (*gorm.DB, error) {
 			Select("o.owner, o.image_pk, o.namespace, o.kind, o.name, COUNT(*) OVER (PARTITION BY o.owner, o.image_pk) AS workloads")
 		closed := tx.Table("reached_namespaces AS y").Joins("JOIN (?) u ON u.image_pk = y.image_pk AND u.namespace = y.namespace", workloads).Where(hasWorkload).
 			Select("y.reach, y.image_pk, u.owner").Group("y.reach, y.image_pk, u.owner, u.workloads").Having("COUNT(*) = u.workloads")
-		sums = sums.Joins("LEFT JOIN (?) z ON z.image_pk = d.image_pk AND z.owner = d.owner", hidden(tx.Table("(?) AS y", closed), "y.image_pk, y.owner", current))
+		sums = sums.Joins("LEFT JOIN (?) z ON z.image_pk = d.image_pk AND z.owner = d.owner", hidden(tx.Table("(?) AS y", closed), "y.image_pk, y.owner"))
 		count = "i.%[1]s - COALESCE(z.%[1]s, 0)"
 	}
 	return sums.Select("d.owner, COUNT(*) AS images, SUM(CASE WHEN i.matched_at > 0 THEN 1 ELSE 0 END) AS scanned, " + perCount("SUM("+count+") AS %[1]s")).Group("d.owner"), nil

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -23,16 +24,21 @@ type imagePackages struct {
 	token packageToken
 	// counts has the packages, and whether an image holds them in which they count.
 	counts map[int64]bool
+	// elsewhere are the counts of findings that count in other images only.
+	elsewhere map[int64]countsDelta
 }
 
 // ofImages reads a page of the packages of the images that the query chooses, if it asks for no more than that; done is false where it does not, or where it
 // is faster to have the database make the list.
 func (q *packageSearch) ofImages(tx *gorm.DB, token packageToken) (rows []packageEntry, next string, total int, done bool, err error) {
-	if q.divided || q.Name != "" || q.Type != "" || q.Text != "" || q.ids != "" || q.due != nil || q.Vulnerable || q.MinSeverity > model.SeverityUnknown {
+	if q.Name != "" || q.Type != "" || q.Text != "" || q.ids != "" || q.due != nil || q.Vulnerable || q.MinSeverity > model.SeverityUnknown {
 		return nil, "", 0, false, nil
 	}
 	p := &imagePackages{packageSearch: q, tx: tx, token: token, counts: map[int64]bool{}}
 	if done, err = p.read(); err != nil || !done {
+		return nil, "", 0, false, err
+	}
+	if err := p.readElsewhere(); err != nil {
 		return nil, "", 0, false, err
 	}
 	if rows, done, err = p.page(); err != nil || !done {
@@ -85,29 +91,58 @@ func (p *imagePackages) read() (done bool, err error) {
 	})
 }
 
+// readElsewhere reads the counts of findings that count in other images only.
+func (p *imagePackages) readElsewhere() error {
+	if !p.divided {
+		return nil
+	}
+	var rows []packageCounts
+	err := p.suppressed(p.tx).Scan(&rows).Error
+	p.elsewhere = make(map[int64]countsDelta, len(rows))
+	for i := range rows {
+		if p.counts[rows[i].PackagePk] {
+			p.elsewhere[rows[i].PackagePk] = rows[i].Counts.since(&countsRow{})
+		}
+	}
+	return err
+}
+
+// ordered reports whether the place of a package in the order is that in the index. The index by counts has those of all images.
+func (p *imagePackages) ordered(id int64) bool {
+	return !p.worst() || p.counts[id] && p.elsewhere[id] == (countsDelta{})
+}
+
 // page reads the entries of a page and the one after it.
 func (p *imagePackages) page() (rows []packageEntry, done bool, err error) {
-	var some, none []int64 // none are the packages that count in no image. Their place in the order is another one than in the index by counts.
+	// fewer are the packages with other counts than in all images, none those that count in no image: their place in the order is another one than in the index.
+	var some, fewer, none []int64
 	for _, id := range slices.Sorted(maps.Keys(p.counts)) {
-		if p.counts[id] || !p.worst() {
+		switch {
+		case p.ordered(id):
 			some = append(some, id)
-		} else {
+		case p.counts[id]:
+			fewer = append(fewer, id)
+		default:
 			none = append(none, id)
 		}
 	}
 	many := p.manyPackages
-	if len(none) > many {
+	if len(fewer)+len(none) > many {
 		return nil, false, nil
 	}
 	if len(some) > many {
 		if rows, done, err = p.walk(len(some)); err != nil || !done {
 			return nil, false, err
 		}
-	} else if rows, err = p.listed(some, perCount("h.%[1]s")); err != nil {
+	} else if rows, err = p.listed(some, p.left); err != nil {
 		return nil, false, err
 	}
-	zeros, err := p.listed(none, perCount("0 AS %[1]s"))
-	rows = append(rows, zeros...)
+	lower, err := p.listed(fewer, p.left)
+	if err != nil {
+		return nil, false, err
+	}
+	zeros, err := p.listed(none, func([]int64) string { return perCount("0 AS %[1]s") })
+	rows = slices.Concat(rows, lower, zeros)
 	slices.SortFunc(rows, p.compare)
 	return rows[:min(len(rows), p.Limit()+1)], true, err
 }
@@ -117,32 +152,56 @@ func (p *imagePackages) stored(counts string) *gorm.DB {
 	return p.tx.Table("held_packages AS h").Joins("JOIN packages p ON p.id = h.package_pk").Select("p.id, p.name, p.version, p.type, p.fingerprint, " + counts)
 }
 
+// left are the counts of packages, without those of findings that count in other images only. The numbers are ours, so they stand in the text.
+func (p *imagePackages) left(ids []int64) string {
+	cases := make([]strings.Builder, len(countColumns))
+	for _, id := range ids {
+		for column, n := range p.elsewhere[id] {
+			if n != 0 {
+				fmt.Fprintf(&cases[column], " WHEN %[1]d THEN h.%[2]s - %[3]d", id, countColumns[column], n)
+			}
+		}
+	}
+	counts := make([]string, len(countColumns))
+	for column, name := range countColumns {
+		if counts[column] = "h." + name; cases[column].Len() > 0 {
+			counts[column] = "CASE h.package_pk" + cases[column].String() + " ELSE h." + name + " END AS " + name
+		}
+	}
+	return strings.Join(counts, ", ")
+}
+
 // listed reads the first entries of packages.
-func (p *imagePackages) listed(ids []int64, counts string) (rows []packageEntry, err error) {
+func (p *imagePackages) listed(ids []int64, counts func(ids []int64) string) (rows []packageEntry, err error) {
 	keys := slices.Clone(p.keys())
 	for i := range keys {
 		keys[i].Column = "l." + keys[i].Column[strings.IndexByte(keys[i].Column, '.')+1:]
 	}
 	err = inParts(ids, func(part []int64) error {
-		behind, err := fromToken(p.tx.Table("(?) AS l", p.stored(counts).Where("h.package_pk IN ?", part)), p.Token, p.token, keys)
+		behind, err := fromToken(p.tx.Table("(?) AS l", p.stored(counts(part)).Where("h.package_pk IN ?", part)), p.Token, p.token, keys)
 		if err != nil {
 			return err
 		}
 		var found []packageEntry
 		err = behind.Select("l.*").Order(sqldb.OrderBy(keys)).Limit(p.Limit() + 1).Scan(&found).Error
+		for i := range found {
+			if !p.counts[found[i].ID] {
+				found[i].Counts = countsRow{}
+			}
+		}
 		rows = append(rows, found...)
 		return err
 	})
-	p.clear(rows)
 	return rows, err
 }
 
-// clear takes away the counts of packages that count in no image.
+// clear takes away the counts of packages that count in no image, and those of findings that count in other images only.
 func (p *imagePackages) clear(rows []packageEntry) {
 	for i := range rows {
 		if !p.counts[rows[i].ID] {
 			rows[i].Counts = countsRow{}
 		}
+		rows[i].Counts.add((countsDelta{}).minus(p.elsewhere[rows[i].ID]))
 	}
 }
 
@@ -160,7 +219,7 @@ func (p *imagePackages) walk(number int) (rows []packageEntry, done bool, err er
 			return nil, false, err
 		}
 		for i := range found {
-			if counts, held := p.counts[found[i].ID]; held && (counts || !p.worst()) {
+			if _, held := p.counts[found[i].ID]; held && p.ordered(found[i].ID) {
 				rows = append(rows, found[i])
 			}
 		}

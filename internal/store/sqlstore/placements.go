@@ -418,10 +418,14 @@ func (t *txn) replacePlacements(before, after *placements) error {
 		return err
 	}
 	lost, gained := without(before.images, after.images, imageReach.compare), without(after.images, before.images, imageReach.compare)
-	if len(lost)+len(gained) == 0 {
-		return nil
+	changed := slices.Concat(lost, gained)
+	for _, row := range slices.Concat(without(before.namespaces, after.namespaces, namespaceReach.compare), without(after.namespaces, before.namespaces, namespaceReach.compare)) {
+		changed = append(changed, imageReach{row.Reach, row.ImagePk})
 	}
-	return t.recounting(slices.Concat(lost, gained), func() error {
+	if len(lost)+len(gained) == 0 {
+		return t.recountReached(changed)
+	}
+	err := t.recounting(slices.Concat(lost, gained), func() error {
 		for _, row := range lost {
 			if err := t.Execute("DELETE FROM reached WHERE reach = ? AND image_pk = ?", row.Reach, row.ImagePk); err != nil {
 				return err
@@ -433,4 +437,8 @@ func (t *txn) replacePlacements(before, after *placements) error {
 		}
 		return t.Insert("reached", []string{"reach", "image_pk"}, values, "")
 	})
+	if err != nil {
+		return err
+	}
+	return t.recountReached(changed)
 }

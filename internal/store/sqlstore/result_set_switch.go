@@ -24,7 +24,7 @@ func (s *Store) Switch(ctx context.Context, resultSet int64) (store.ResultSet, e
 		if err := mayFollow(tx.DB, current, next, resultSet); err != nil {
 			return err
 		}
-		w := switcher{txn: tx, current: current.Number, next: next, images: map[int64]*reach{}}
+		w := switcher{txn: tx, current: current.Number, next: next, images: map[int64]*reach{}, reached: reachedDeltas{}}
 		if err := w.collect(); err != nil {
 			return err
 		}
@@ -90,6 +90,8 @@ type switcher struct {
 	joined joinedReaches
 	// suppressed are the images in which the findings of the packages at hand are suppressed.
 	suppressed *covers
+	// reached is what the switch does to images where reaches with places suppress findings.
+	reached reachedDeltas
 }
 
 // reach is what the switch does to one image.
@@ -226,9 +228,14 @@ func (w *switcher) reachImages(packages []int64, deltas map[int64]setDeltas) (ma
 	if w.suppressed, err = readCovers(w.DB, seen{}, sets); err != nil {
 		return nil, err
 	}
+	places, err := readReachedPlaces(w.DB, sets)
+	if err != nil {
+		return nil, err
+	}
 	for packageID, images := range holders {
 		for set, delta := range deltas[packageID] {
 			for _, image := range images {
+				w.reached.add(places, w.suppressed, set, image, &delta)
 				if !w.suppressed.has(set, image) {
 					w.images[image].delta.plus(&delta)
 				}
@@ -272,6 +279,9 @@ func (w *switcher) publish() error {
 
 // updateImages adds to the counts of the matched images, and tells of each once.
 func (w *switcher) updateImages() error {
+	if err := w.addToReached(w.reached); err != nil {
+		return err
+	}
 	ids := make([]int64, 0, len(w.images))
 	for id, r := range w.images {
 		if r.published || r.delta != (countsDelta{}) {

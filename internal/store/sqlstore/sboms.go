@@ -314,6 +314,9 @@ func forgetMatch(tx *txn, image int64) error {
 	if err != nil || matched == 0 {
 		return err
 	}
+	if err := tx.recountReachedOf([]int64{image}); err != nil {
+		return err
+	}
 	packages, err := packagesOf(tx.DB, []int64{image}, "")
 	if err != nil {
 		return err

@@ -76,7 +76,8 @@ func TestSearchPlans(t *testing.T) {
 			"SEARCH ft USING PRIMARY KEY (finding_id=?)", "SEARCH x USING PRIMARY KEY (reach=? AND image_pk=?)",
 		}},
 		"vulnerabilities of a namespace": {s.foundVulnerabilities(s.db.Reader(), 1, scoped.chosen, seen{}, true, store.VulnerabilityQuery{}), []string{
-			"SEARCH fs USING PRIMARY KEY (finding_id=?)", "SEARCH ft USING PRIMARY KEY (finding_id=?)", "SEARCH x USING PRIMARY KEY (reach=? AND image_pk=?)",
+			"SEARCH x USING COVERING INDEX reached_image (image_pk=?)", "SEARCH fs USING COVERING INDEX finding_suppressions_reach (reach=?)",
+			"SEARCH fs USING PRIMARY KEY (finding_id=?)", "SEARCH x USING PRIMARY KEY (reach=? AND image_pk=?)",
 		}},
 	} {
 		statement := s.db.Reader().ToSQL(func(*gorm.DB) *gorm.DB { return c.query.Session(&gorm.Session{DryRun: true}).Find(&[]map[string]any{}) })

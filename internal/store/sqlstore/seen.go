@@ -60,14 +60,6 @@ func (s seen) hide(rows *gorm.DB, finding string) *gorm.DB {
 	return rows.Where(s.suppressedThere(finding))
 }
 
-// unsuppressedAfter is that of who sees these namespaces.
-func (s seen) unsuppressedAfter() string {
-	if !s.placed {
-		return unsuppressedAfter
-	}
-	return " AND NOT " + s.suppressedThere("f.id") + ")))"
-}
-
 // reached selects the reaches and the images of which they have all visible places, in parentheses unless it is a table.
 func (s seen) reached() string {
 	if !s.placed {
@@ -79,6 +71,27 @@ func (s seen) reached() string {
 // closed selects the reaches with places and the images of which they have all visible places.
 func (s seen) closed() string {
 	return "SELECT y.reach, y.image_pk FROM reached_namespaces y WHERE y.partly = 0 AND " + isWithin("y.namespace", s.in) +
+		" GROUP BY y.reach, y.image_pk HAVING COUNT(*) = (SELECT COUNT(*) FROM image_namespaces yn WHERE yn.image_pk = y.image_pk AND " + isWithin("yn.namespace", s.in) + ")"
+}
+
+// reachedCounted is reached without the images in which a reach with places suppresses nothing that others do not.
+func (s seen) reachedCounted() string {
+	if !s.placed {
+		return "reached"
+	}
+	return "(SELECT xa.reach, xa.image_pk FROM reached xa WHERE xa.reach NOT IN (SELECT q.reach FROM placed_reaches q) UNION ALL " + s.closedCounted("") + ")"
+}
+
+// suppressedSomewhere selects the findings that are suppressed in some image x of those that choose leaves, though not everywhere.
+func (s seen) suppressedSomewhere(tx *gorm.DB, choose func(*gorm.DB) *gorm.DB) *gorm.DB {
+	return choose(tx.Table(s.reachedCounted() + " AS x").Joins("CROSS JOIN finding_suppressions fs").Where("fs.reach = x.reach")).Distinct("fs.finding_id")
+}
+
+// closedCounted is closed without the images in which a reach suppresses no findings. It begins with what is visible, rows ym, about which there can be a
+// condition: a reach can have many other images.
+func (s seen) closedCounted(condition string) string {
+	return "SELECT y.reach, y.image_pk FROM image_namespaces ym CROSS JOIN reached_namespaces y CROSS JOIN reached_counts yc WHERE " + isWithin("ym.namespace", s.in) +
+		" AND y.image_pk = ym.image_pk AND y.namespace = ym.namespace AND y.partly = 0 AND yc.reach = y.reach AND yc.image_pk = y.image_pk" + condition +
 		" GROUP BY y.reach, y.image_pk HAVING COUNT(*) = (SELECT COUNT(*) FROM image_namespaces yn WHERE yn.image_pk = y.image_pk AND " + isWithin("yn.namespace", s.in) + ")"
 }
 
@@ -95,18 +108,12 @@ func closedByWorkload(tx *gorm.DB, chosen place) *gorm.DB {
 const hasWorkload = `(y.partly = 0 OR EXISTS (SELECT 1 FROM reached_workloads yw WHERE yw.reach = y.reach AND yw.image_pk = y.image_pk
 	AND yw.namespace = u.namespace AND yw.kind = u.kind AND yw.name = u.name))`
 
-// hidden counts the findings of matched images that count elsewhere only, by columns of closed: a table y of reaches and images.
-func hidden(closed *gorm.DB, columns string, current int64) *gorm.DB {
-	rows := closed.Joins("CROSS JOIN finding_suppressions hs").Where("hs.reach = y.reach AND ip.image_pk = y.image_pk")
-	return suppressedFor(rows, current).Select(columns + ", " + severitySums()).Group(columns)
-}
-
 // images selects the images i, with the counts of who sees these namespaces.
-func (s seen) images(tx *gorm.DB, current int64) *gorm.DB {
+func (s seen) images(tx *gorm.DB) *gorm.DB {
 	if !s.placed {
 		return tx.Table("images AS i")
 	}
-	return imagesWithout(tx, hidden(tx.Table("("+s.closed()+") AS y"), "y.image_pk", current))
+	return imagesWithout(tx, hidden(tx.Table("("+s.closedCounted("")+") AS y"), "y.image_pk"))
 }
 
 // imagesWithout selects the images i, without the findings that count elsewhere only: rows of hidden by image.
@@ -118,7 +125,7 @@ func imagesWithout(tx, elsewhere *gorm.DB) *gorm.DB {
 }
 
 // limitCounts makes the counts of images those of who sees these namespaces.
-func (s seen) limitCounts(tx *gorm.DB, rows []imageRow, current int64) error {
+func (s seen) limitCounts(tx *gorm.DB, rows []imageRow) error {
 	if !s.placed {
 		return nil
 	}
@@ -132,7 +139,7 @@ func (s seen) limitCounts(tx *gorm.DB, rows []imageRow, current int64) error {
 			ImagePk int64
 			Counts  countsRow `gorm:"embedded"`
 		}
-		err := hidden(tx.Table("("+s.closed()+") AS y"), "y.image_pk", current).Where("y.image_pk IN ?", part).Scan(&found).Error
+		err := hidden(tx.Table("(?) AS y", tx.Raw(s.closedCounted(" AND ym.image_pk IN ?"), part)), "y.image_pk").Scan(&found).Error
 		for i := range found {
 			elsewhere[found[i].ImagePk] = (&countsRow{}).since(&found[i].Counts)
 		}

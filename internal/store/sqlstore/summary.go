@@ -89,9 +89,9 @@ func (z *summarizer) sums(summary *store.Summary) error {
 		return err
 	}
 	var row sumRow
-	images := z.view.images(z.tx, z.current)
+	images := z.view.images(z.tx)
 	if z.owned {
-		images = imagesWithout(z.tx, hidden(z.tx.Table("(?) AS y", closedIn(z.tx, z.uses())), "y.image_pk", z.current))
+		images = imagesWithout(z.tx, hidden(z.tx.Table("(?) AS y", closedIn(z.tx, z.uses())), "y.image_pk"))
 	}
 	err := z.tx.Table("(?) AS d", z.uses().Distinct("u.image_pk")).Joins("JOIN (?) i ON i.id = d.image_pk", images).
 		Select(sumsOfImages).Scan(&row).Error

@@ -113,12 +113,8 @@ func sumsOfToday(tx *gorm.DB) ([]sumRow, error) {
 	if err != nil || !placed {
 		return append(cluster, namespaces...), err
 	}
-	current, err := currentNumber(tx)
-	if err != nil {
-		return nil, err
-	}
 	var elsewhere []sumRow
-	running := hidden(tx.Table("("+closedByNamespace+") AS y"), "y.namespace", current).Where("EXISTS (SELECT 1 FROM image_uses u WHERE u.image_pk = y.image_pk AND u.namespace = y.namespace)")
+	running := hidden(tx.Table("("+closedByNamespace+") AS y"), "y.namespace").Where("EXISTS (SELECT 1 FROM image_uses u WHERE u.image_pk = y.image_pk AND u.namespace = y.namespace)")
 	if err := running.Scan(&elsewhere).Error; err != nil {
 		return nil, err
 	}
