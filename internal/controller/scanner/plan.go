@@ -74,7 +74,8 @@ func planRetry(
 	switch {
 	case attempt.Outdated:
 		r.at = now
-	case outcome.Reason == model.ReasonOutOfMemory:
+	// The size class is that of the repository: an image without one has none to raise.
+	case outcome.Reason == model.ReasonOutOfMemory && image.Key.Repository() != "":
 		class := image.SizeClass.OrSmall()
 		if next, grows := grow(class); ranIn.Factor() >= class.Factor() && grows {
 			r.raise, r.at = next, now.Add(backoff(0, image.Key))

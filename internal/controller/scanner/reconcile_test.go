@@ -114,6 +114,10 @@ func (memory) AddUses(context.Context, string, []store.Use) error { return nil }
 func (memory) RecordCoverage(context.Context, string, []store.ContainerCoverage) error { return nil }
 
 func (m memory) RaiseSizeClass(_ context.Context, repository string, class model.SizeClass) error {
+	// As strict as the SQL store.
+	if err := (model.ImageKey{ImageID: repository}).Validate(); err != nil {
+		return err
+	}
 	for key, image := range m {
 		if key.Repository() == repository {
 			image.SizeClass = class
