@@ -303,7 +303,24 @@ func (j *Jobs) Start(ctx context.Context, owner types.NamespacedName, req scanjo
 			return fmt.Errorf("set the owner of the Job: %w", err)
 		}
 	}
-	kept, reserved, err := j.reserve(ctx, job, &req)
+	return ofRequest(ctx, &req, j.create(ctx, job, &req))
+}
+
+// ofRequest makes an error in the start of a Job one of this Job, unless nothing can be recorded now: what one request causes must not keep others from
+// being started.
+func ofRequest(ctx context.Context, req *scanjob.Request, err error) error {
+	_, refused := errors.AsType[*RefusedError](err)
+	_, concerns := errors.AsType[*NamespaceError](err)
+	_, invalid := errors.AsType[*specError](err)
+	if err == nil || refused || concerns || invalid || ctx.Err() != nil || errors.Is(err, store.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return &RefusedError{model.Outcome{Reason: model.ReasonUnschedulable, Message: fmt.Sprintf("the scan Job %s/%s cannot be started: %v", req.Namespace, req.Name, err)}}
+}
+
+// create reserves, creates and records a Job.
+func (j *Jobs) create(ctx context.Context, job *batchv1.Job, req *scanjob.Request) error {
+	kept, reserved, err := j.reserve(ctx, job, req)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil // Somebody has deleted the image or its SBOM has arrived since the plan was made.
 	}
@@ -314,7 +331,7 @@ func (j *Jobs) Start(ctx context.Context, owner types.NamespacedName, req scanjo
 		if done, err := j.resume(ctx, &kept); err != nil || done {
 			return err
 		}
-		if kept, _, err = j.reserve(ctx, job, &req); err != nil {
+		if kept, _, err = j.reserve(ctx, job, req); err != nil {
 			return err
 		}
 	}
