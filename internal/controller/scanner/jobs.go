@@ -340,7 +340,7 @@ func (j *Jobs) create(ctx context.Context, job *batchv1.Job, req *scanjob.Reques
 		_, err := j.resume(ctx, &kept)
 		return err
 	case err != nil:
-		if problem, invalid := invalidJobSpec(err, req.Volume != nil); invalid && req.Volume != nil && req.Volume.Auto {
+		if problem, invalid := invalidJobSpec(err, req.Volume != nil, req.OperatorPullSecrets); invalid && req.Volume != nil && req.Volume.Auto {
 			return &RefusedError{model.Outcome{Reason: model.ReasonUnschedulable, Message: problem.Error()}}
 		} else if invalid {
 			return problem

@@ -146,7 +146,9 @@ func TestRequestsAreBounded(t *testing.T) {
 	key := imageKey("a")
 	w := newWorld().runs("a", store.ImageState{State: store.StatePending})
 	w.containers = nil
-	long := func(prefix string, i int) string { return fmt.Sprintf("%s-%03d-%s", prefix, i, strings.Repeat("x", 240)) }
+	long := func(prefix string, i int) string {
+		return fmt.Sprintf("%s-%03d-%s", prefix, i, strings.Repeat("x", 240))
+	}
 	for i := range 500 {
 		w.containers = append(w.containers, inventory.Container{Namespace: "ns", Pod: fmt.Sprint(i), Key: key, PullSecrets: []string{long("a", i), long("b", i)}})
 	}
