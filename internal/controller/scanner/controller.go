@@ -191,12 +191,16 @@ func (r *Reconciler) startDue(ctx context.Context, scanner *scannerv1.Scanner, v
 
 // startAll starts the attempts of a plan, which has those that were started afterwards.
 func (r *Reconciler) startAll(ctx context.Context, scanner *scannerv1.Scanner, v *observed, plan *plan) error {
-	planned, slow := plan.start, false
+	planned, slow := plan.start, map[string]bool{}
 	plan.start = nil
 	for i := range planned {
 		start := &planned[i]
-		if w, stalled := v.stalled(start.Namespace); stalled || slow {
-			if !stalled {
+		if w, stalled := v.stalled(start.Namespace); stalled || slow[start.Namespace] || len(slow) == maxSlowStarts {
+			switch {
+			case stalled:
+			case slow[start.Namespace]:
+				w = wait{why: waitsSlow}
+			default:
 				w = wait{why: waitsAPI}
 			}
 			plan.postpone(start, w, r.Clock.Now())
@@ -213,8 +217,11 @@ func (r *Reconciler) startAll(ctx context.Context, scanner *scannerv1.Scanner, v
 			}
 		}
 		began := r.Clock.Now()
-		err := r.start(ctx, client.ObjectKeyFromObject(scanner), *start)
-		slow = err != nil && r.Clock.Since(began) > slowStart
+		err := r.start(ctx, client.ObjectKeyFromObject(scanner), *start, plan.hurried || len(slow) > 0)
+		took := r.Clock.Since(began)
+		if took >= slowStart {
+			slow[start.Namespace] = true
+		}
 		if problem, ok := errors.AsType[*specError](err); ok {
 			plan.fail(problem, planned[i:])
 			return nil
@@ -229,18 +236,21 @@ func (r *Reconciler) startAll(ctx context.Context, scanner *scannerv1.Scanner, v
 			} else if err != nil {
 				logNotRecorded(ctx, start.Key, err)
 			}
+			if took >= slowStart {
+				r.stall(ctx, v, &NamespaceError{start.Namespace, refused}, took)
+			}
 			plan.take(start.Key, -1)
 			plan.next = min(plan.next, retryRefused)
 			continue
 		}
-		if w, stalled := r.stall(ctx, v, err); stalled {
+		if w, stalled := r.stall(ctx, v, err, took); stalled {
 			plan.postpone(start, w, r.Clock.Now())
 			continue
 		}
 		if err != nil {
 			return fmt.Errorf("start a scan: %w", err)
 		}
-		r.stalls.clear(start.Namespace)
+		r.stalls.clear(start.Namespace, took, r.Clock.Now())
 		plan.start = append(plan.start, *start)
 		logr.FromContextOrDiscard(ctx).Info("Started scan", "image", start.Key.ImageID, "platform", start.Key.Platform.String(), "attempt", start.Name)
 	}

@@ -47,6 +47,9 @@ type observed struct {
 	pauses map[credential]store.RegistryPause
 	// stalls are the namespaces in which no scan is to be started now.
 	stalls map[string]stall
+	// slow are the namespaces in which starts were slow not long ago, rested is when a scan may be started in one of them.
+	slow   map[string]stall
+	rested time.Time
 	// operator is the namespace of the operator.
 	operator string
 	// keys is what wanted returns, results what coverage does.
@@ -144,7 +147,7 @@ func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner, li
 		maps.Copy(images, known)
 	}
 	v.beyond, v.images, v.attempts = within.beyond, images, attempts
-	v.stalls = r.stalls.current(v.now)
+	v.stalls, v.slow, v.rested = r.stalls.current(v.now)
 	v.active, v.queues, v.operator = active(attempts), &r.queues, r.Namespace
 	v.found = found{within.namespaces, set(wanted), read, v.reads}
 	if v.pauses, err = r.registryPauses(ctx); err != nil {

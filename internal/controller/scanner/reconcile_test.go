@@ -166,19 +166,24 @@ type starter struct {
 	attempts map[string]Attempt
 	started  []model.ImageKey
 	requests []scanjob.Request
-	tried    []string // The namespaces of starts that failed.
-	took     func()   // What happens during a start; nil for nothing.
+	tried    []string              // The namespaces of starts that failed.
+	took     func(scanjob.Request) // What happens during a start; nil for nothing.
+	refused  map[string]bool       // The namespaces whose starts are refused.
+	hurried  int                   // How many starts had little time.
 }
 
 func (s *starter) Attempts(context.Context) (map[string]Attempt, error) {
 	return maps.Clone(s.attempts), nil
 }
 
-func (s *starter) Start(_ context.Context, _ types.NamespacedName, req scanjob.Request) error {
+func (s *starter) Start(ctx context.Context, _ types.NamespacedName, req scanjob.Request) error {
 	if s.took != nil {
-		s.took()
+		s.took(req)
 	}
-	if s.refuse != "" && strings.Contains(req.Key.ImageID, s.refuse) {
+	if _, limited := ctx.Deadline(); limited {
+		s.hurried++
+	}
+	if s.refused[req.Namespace] || s.refuse != "" && strings.Contains(req.Key.ImageID, s.refuse) {
 		return &RefusedError{model.Outcome{Reason: model.ReasonUnschedulable, Message: "no room"}}
 	}
 	if s.invalid != nil {
