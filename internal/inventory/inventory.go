@@ -121,7 +121,10 @@ func pullSecrets(pod *corev1.Pod) []string {
 	return names
 }
 
-// Containers lists the containers of a pod: regular, init and ephemeral, in this order. A pod that has ended has none.
+// MaxWaiting is the maximum number of containers of a pod that are listed without an image that was pulled, the first ones.
+const MaxWaiting = 100
+
+// Containers lists the containers of a pod: regular, init and ephemeral, in this order, without those beyond MaxWaiting. A pod that has ended has none.
 func Containers(pod *corev1.Pod, opts Options) []Container {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return nil
@@ -140,7 +143,8 @@ func Containers(pod *corev1.Pod, opts Options) []Container {
 		base.Key.Platform, base.NodeUnknown = platform, !known
 	}
 
-	containers := make([]Container, 0, len(pod.Spec.Containers)+len(pod.Spec.InitContainers))
+	containers := make([]Container, 0, min(len(pod.Spec.Containers)+len(pod.Spec.InitContainers), MaxWaiting))
+	withoutImage := 0
 	add := func(kind Kind, name, image string, statuses []corev1.ContainerStatus) {
 		c := base
 		c.Kind, c.Name, c.Image = kind, name, image
@@ -153,6 +157,11 @@ func Containers(pod *corev1.Pod, opts Options) []Container {
 			}
 			if waiting := statuses[i].State.Waiting; waiting != nil {
 				c.WaitingReason, c.WaitingMessage = waiting.Reason, waiting.Message
+			}
+		}
+		if c.Key.ImageID == "" {
+			if withoutImage++; withoutImage > MaxWaiting {
+				return
 			}
 		}
 		containers = append(containers, c)

@@ -180,3 +180,21 @@ func TestPullSecretsAreBounded(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// Containers that do not run cost their creator nothing, and a pod can name thousands. What runs is never left out.
+func TestWaitingContainersAreBounded(t *testing.T) {
+	many := func(p *corev1.Pod) {
+		p.Spec.Containers, p.Status.ContainerStatuses = nil, nil
+		for i := range 2500 {
+			name := fmt.Sprint("c", i)
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: name})
+			if i >= 2490 {
+				p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: name, ImageID: "r.example/web@" + digest})
+			}
+		}
+	}
+	found := Containers(pod(many), Options{})
+	if len(found) != MaxWaiting+10 || found[0].Name != "c0" || found[MaxWaiting].Name != "c2490" {
+		t.Errorf("%d containers, want the first %d and the 10 with an image", len(found), MaxWaiting)
+	}
+}

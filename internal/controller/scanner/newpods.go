@@ -192,7 +192,7 @@ func (r *Reconciler) podsNamed(names []types.NamespacedName) podLister {
 				return nil, fmt.Errorf("read a pod: %w", err)
 			}
 			if found := inventory.Containers(pod, read); len(found) > 0 {
-				pods = append(pods, podContainers{pod.CreationTimestamp, found, r.ownerOf(ctx, "Pod", pod)})
+				pods = append(pods, podContainers{pod.CreationTimestamp, found, r.ownerOf(ctx, "Pod", pod), omittedOf(pod, found)})
 			}
 		}
 		return pods, nil

@@ -36,6 +36,8 @@ type observed struct {
 	now      time.Time
 	// home is where scans run that need no credentials of another namespace.
 	home Home
+	// omitted counts the containers that are left out because there are too many, by namespace.
+	omitted map[string]int
 	// beyond lists the namespaces that the Scanner selects and the operator does not watch, in order.
 	beyond []string
 	// images holds the images that can be cataloged.
@@ -127,6 +129,9 @@ func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner, li
 		return nil, err
 	}
 	v := &observed{scope: within.namespaces, containers: containers, owners: owners, nodes: nodes, reads: readable{scanner, r.Cataloger.Mounts, nodes}}
+	for i := range pods {
+		v.omit(pods[i].containers[0].Namespace, pods[i].omitted)
+	}
 	v.home, v.fallback, v.now = r.Home.of(scanner), &r.fallback, r.Clock.Now()
 	wanted := v.wanted()
 	images := make(map[model.ImageKey]store.Image, len(wanted))
@@ -239,6 +244,8 @@ type podContainers struct {
 	created    metav1.Time
 	containers []inventory.Container
 	owner      string
+	// omitted counts those that are left out.
+	omitted int
 }
 
 // podLister lists pods with containers in the scope of a Scanner.
@@ -256,7 +263,7 @@ func (r *Reconciler) allPods(ctx context.Context, within scope, read inventory.O
 		}
 		for i := range list.Items {
 			if found := inventory.Containers(&list.Items[i], read); len(found) > 0 {
-				pods = append(pods, podContainers{list.Items[i].CreationTimestamp, found, r.ownerOf(ctx, "Pod", &list.Items[i])})
+				pods = append(pods, podContainers{list.Items[i].CreationTimestamp, found, r.ownerOf(ctx, "Pod", &list.Items[i]), omittedOf(&list.Items[i], found)})
 			}
 		}
 	}
