@@ -58,10 +58,11 @@ type Jobs struct {
 	made map[types.UID]madeJob
 }
 
-// madeJob is where a recorded Job is, the image that its pods run, and whether they mount the one that they catalog.
+// madeJob is where a recorded Job is, the image that its pods run, whether they mount the one that they catalog, and the hash of what the Scanner specified.
 type madeJob struct {
 	namespace, image string
 	volume           bool
+	jobSpec          string
 }
 
 // createdJob is when a Job was created, and the hosts that it names.
@@ -169,15 +170,15 @@ func (j *Jobs) note(record *store.ScanJob) {
 	defer j.madeMu.Unlock()
 	if _, noted := j.made[uid]; !noted && uid != "" {
 		source, err := scanjob.Source(record.Spec)
-		j.made[uid] = madeJob{record.Namespace, scanjob.Image(record.Spec), err == nil && source == model.SourceImageVolume}
+		j.made[uid] = madeJob{record.Namespace, scanjob.Image(record.Spec), err == nil && source == model.SourceImageVolume, scanjob.JobSpec(record.Spec)}
 	}
 }
 
-// mountsImage reports whether the pods of a recorded Job mount the image that they catalog.
-func (j *Jobs) mountsImage(uid types.UID) bool {
+// noted returns what is remembered of a recorded Job.
+func (j *Jobs) noted(uid types.UID) madeJob {
 	j.madeMu.RLock()
 	defer j.madeMu.RUnlock()
-	return j.made[uid].volume
+	return j.made[uid]
 }
 
 // attempt returns the attempt of a recorded Job, and whether its Job exists. cached is the Job as the cache shows it, or nil.
@@ -189,7 +190,8 @@ func (j *Jobs) attempt(ctx context.Context, record *store.ScanJob, cached *batch
 		}
 	}
 	uid, job := types.UID(record.UID), cached
-	attempt.Volume = j.mountsImage(uid)
+	made := j.noted(uid)
+	attempt.Volume, attempt.JobSpec = made.volume, made.jobSpec
 	if job == nil {
 		if created, fresh := j.created[uid]; fresh && j.clock.Since(created.at) <= cacheLag {
 			attempt.Created, attempt.Hosts = created.at, created.hosts
@@ -216,8 +218,7 @@ func (j *Jobs) attempt(ctx context.Context, record *store.ScanJob, cached *batch
 	}
 	attempt.Created, attempt.Started, attempt.Blocked = job.CreationTimestamp.Time, evaluation.Started, evaluation.Blocked
 	attempt.Done, attempt.Outcome = evaluation.Done, evaluation.Outcome
-	attempt.JobSpec, attempt.Node = job.Annotations[scanjob.AnnotationJobSpec], evaluation.Node
-	attempt.Hosts, attempt.RunsOn = scanjob.Hosts(job), evaluation.RunsOn
+	attempt.Hosts, attempt.RunsOn, attempt.Node = scanjob.Hosts(job), evaluation.RunsOn, evaluation.Node
 	if !record.Open {
 		attempt.Blocked = false
 		err := j.conclude(ctx, record, job, &attempt)
