@@ -44,9 +44,9 @@ type Jobs struct {
 	// created holds when this process created the Jobs that the cache has not shown yet.
 	created map[types.UID]createdJob
 	// gone holds the Jobs that do not exist any more.
-	gone map[types.UID]bool
-	// kept holds when Jobs that the operator may not delete are to be deleted again, failing what failed last about recorded Jobs, by name.
-	kept    map[types.UID]time.Time
+	gone      map[types.UID]bool
+	deletions deletions
+	// failing holds what failed last about recorded Jobs, by name.
 	failing map[string]string
 	// problems holds the problems of the pods of running Jobs: at its deadline a Job deletes its pods, and the reason with
 	// them. outcomes holds the outcomes of failed Jobs, which never change.
@@ -75,7 +75,7 @@ type createdJob struct {
 func NewJobs(c client.Client, live client.Reader, records store.ScanJobs, clk clock.Clock, options scanjob.Options) *Jobs {
 	return &Jobs{
 		client: c, live: live, records: records, clock: clk, options: options, made: map[types.UID]madeJob{},
-		created: map[types.UID]createdJob{}, gone: map[types.UID]bool{}, kept: map[types.UID]time.Time{}, failing: map[string]string{}, problems: map[types.UID]model.Outcome{}, outcomes: map[types.UID]model.Outcome{},
+		created: map[types.UID]createdJob{}, gone: map[types.UID]bool{}, failing: map[string]string{}, problems: map[types.UID]model.Outcome{}, outcomes: map[types.UID]model.Outcome{},
 	}
 }
 
@@ -119,6 +119,7 @@ func (j *Jobs) Attempts(ctx context.Context) (map[string]Attempt, error) {
 	for i := range list.Items {
 		cached[list.Items[i].UID] = &list.Items[i]
 	}
+	j.deletions.begin(j.clock.Now())
 	attempts, known := make(map[string]Attempt, len(records)), make(map[types.UID]bool, len(records))
 	names := make(map[string]bool, len(records))
 	var ended []string
@@ -158,7 +159,7 @@ func (j *Jobs) forget(unknown func(types.UID) bool) {
 	maps.DeleteFunc(j.made, func(uid types.UID, _ madeJob) bool { return unknown(uid) })
 	maps.DeleteFunc(j.created, func(uid types.UID, _ createdJob) bool { return unknown(uid) })
 	maps.DeleteFunc(j.gone, func(uid types.UID, _ bool) bool { return unknown(uid) })
-	maps.DeleteFunc(j.kept, func(uid types.UID, _ time.Time) bool { return unknown(uid) })
+	maps.DeleteFunc(j.deletions.kept, func(uid types.UID, _ keptJob) bool { return unknown(uid) })
 	maps.DeleteFunc(j.problems, func(uid types.UID, _ model.Outcome) bool { return unknown(uid) })
 	maps.DeleteFunc(j.outcomes, func(uid types.UID, _ model.Outcome) bool { return unknown(uid) })
 }
