@@ -76,6 +76,7 @@ func (r *Reconciler) observeLookups(ctx context.Context, scanner *scannerv1.Scan
 	}
 	for i := range v.lookups {
 		lookup := &v.lookups[i]
+		correctLookup(lookup, settings.interval, v.now)
 		attempt, started := v.attempts[lookupName(lookup)]
 		if !started || !attempt.Done {
 			continue

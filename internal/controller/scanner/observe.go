@@ -144,12 +144,14 @@ func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner, li
 		if err != nil {
 			return nil, fmt.Errorf("count the findings of images: %w", err)
 		}
-		for key, count := range counts {
+		for key := range known {
 			image := known[key]
-			image.Counts = count
-			known[key] = image
+			if count, counted := counts[key]; counted {
+				image.Counts = count
+			}
+			correctImage(&image, v.now)
+			images[key] = image
 		}
-		maps.Copy(images, known)
 	}
 	v.beyond, v.images, v.attempts = within.beyond, images, attempts
 	v.stalls, v.slow, v.rested = r.stalls.current(v.now)
