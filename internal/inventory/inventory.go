@@ -2,12 +2,14 @@
 package inventory
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 )
@@ -46,7 +48,7 @@ type Container struct {
 	// NodeUnknown: the node that runs the container is not known, yet or any more, so that it cannot be said which image of an index
 	// runs. Its Key is empty then.
 	NodeUnknown bool
-	// PullSecrets are the names of the pod's image pull secrets.
+	// PullSecrets are the names of the pod's image pull secrets, at most MaxPullSecrets.
 	PullSecrets []string
 	// Node is the node that the pod runs on, empty before it is scheduled.
 	Node string
@@ -102,7 +104,27 @@ func isMinute(text string) bool {
 	return err == nil && len(text) == 8 && 26_297_280 <= minute && minute < 68_374_080
 }
 
-// Containers lists the containers of a pod: regular, init and ephemeral, in this order. A pod that has ended has none.
+// MaxPullSecrets is the maximum number of pull secrets that are read from a pod, the first ones.
+const MaxPullSecrets = 32
+
+// pullSecrets lists the pull secrets of a pod. Kubernetes does not validate their names there: those that no Secret can have are left out.
+func pullSecrets(pod *corev1.Pod) []string {
+	var names []string
+	for _, ref := range pod.Spec.ImagePullSecrets {
+		if len(names) == MaxPullSecrets {
+			break
+		}
+		if len(ref.Name) <= validation.DNS1123SubdomainMaxLength && len(validation.IsDNS1123Subdomain(ref.Name)) == 0 && !slices.Contains(names, ref.Name) {
+			names = append(names, ref.Name)
+		}
+	}
+	return names
+}
+
+// MaxWaiting is the maximum number of containers of a pod that are listed without an image that was pulled, the first ones.
+const MaxWaiting = 100
+
+// Containers lists the containers of a pod: regular, init and ephemeral, in this order, without those beyond MaxWaiting. A pod that has ended has none.
 func Containers(pod *corev1.Pod, opts Options) []Container {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return nil
@@ -115,17 +137,14 @@ func Containers(pod *corev1.Pod, opts Options) []Container {
 		base.Skip = SkipIgnoreLabel
 	}
 	base.Owner = OwnerOf(pod)
-	for _, ref := range pod.Spec.ImagePullSecrets {
-		if ref.Name != "" {
-			base.PullSecrets = append(base.PullSecrets, ref.Name)
-		}
-	}
+	base.PullSecrets = pullSecrets(pod)
 	if pod.Spec.NodeName != "" && opts.Platform != nil {
 		platform, known := opts.Platform(pod.Spec.NodeName)
 		base.Key.Platform, base.NodeUnknown = platform, !known
 	}
 
-	containers := make([]Container, 0, len(pod.Spec.Containers)+len(pod.Spec.InitContainers))
+	containers := make([]Container, 0, min(len(pod.Spec.Containers)+len(pod.Spec.InitContainers), MaxWaiting))
+	withoutImage := 0
 	add := func(kind Kind, name, image string, statuses []corev1.ContainerStatus) {
 		c := base
 		c.Kind, c.Name, c.Image = kind, name, image
@@ -138,6 +157,11 @@ func Containers(pod *corev1.Pod, opts Options) []Container {
 			}
 			if waiting := statuses[i].State.Waiting; waiting != nil {
 				c.WaitingReason, c.WaitingMessage = waiting.Reason, waiting.Message
+			}
+		}
+		if c.Key.ImageID == "" {
+			if withoutImage++; withoutImage > MaxWaiting {
+				return
 			}
 		}
 		containers = append(containers, c)

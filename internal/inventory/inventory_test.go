@@ -1,6 +1,8 @@
 package inventory
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -154,5 +156,45 @@ func TestContainers(t *testing.T) {
 				t.Errorf("Containers (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// Kubernetes validates neither the form nor the length nor the number of the names of pull secrets in a pod.
+func TestPullSecretsAreBounded(t *testing.T) {
+	many := func(p *corev1.Pod) {
+		p.Spec.ImagePullSecrets = nil
+		for i := range 1000 {
+			p.Spec.ImagePullSecrets = append(p.Spec.ImagePullSecrets, corev1.LocalObjectReference{Name: fmt.Sprint("registry-", i)})
+		}
+	}
+	all := Containers(pod(many), Options{})[0].PullSecrets
+	if len(all) != MaxPullSecrets || all[0] != "registry-0" {
+		t.Errorf("%d of 1000 pull secrets, the first is %q; want the first %d", len(all), all[0], MaxPullSecrets)
+	}
+	hostile := func(p *corev1.Pod) {
+		p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{
+			{Name: strings.Repeat("x", 300<<10)}, {Name: "../x"}, {Name: "a/b"}, {Name: "Registry"}, {Name: "a b"}, {Name: "registry.example"}, {Name: "registry.example"},
+		}
+	}
+	if diff := cmp.Diff([]string{"registry.example"}, Containers(pod(hostile), Options{})[0].PullSecrets); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Containers that do not run cost their creator nothing, and a pod can name thousands. What runs is never left out.
+func TestWaitingContainersAreBounded(t *testing.T) {
+	many := func(p *corev1.Pod) {
+		p.Spec.Containers, p.Status.ContainerStatuses = nil, nil
+		for i := range 2500 {
+			name := fmt.Sprint("c", i)
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: name})
+			if i >= 2490 {
+				p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: name, ImageID: "r.example/web@" + digest})
+			}
+		}
+	}
+	found := Containers(pod(many), Options{})
+	if len(found) != MaxWaiting+10 || found[0].Name != "c0" || found[MaxWaiting].Name != "c2490" {
+		t.Errorf("%d containers, want the first %d and the 10 with an image", len(found), MaxWaiting)
 	}
 }

@@ -98,13 +98,29 @@ func comparedContainer(c *corev1.Container) {
 	}
 }
 
-// Recorded returns, in JSON, what Difference compares of the pods that a Job was built with.
+// recordedSpec is what is recorded of a Job.
+type recordedSpec struct {
+	*corev1.PodSpec
+	// JobSpec is Request.JobSpec. Users can edit that in the annotations of the Job.
+	JobSpec string `json:"scannerJobSpec,omitempty"`
+}
+
+// Recorded returns, in JSON, what Difference compares of the pods that a Job was built with, and Request.JobSpec.
 func Recorded(job *batchv1.Job) (json.RawMessage, error) {
-	content, err := json.Marshal(compared(&job.Spec.Template.Spec))
+	content, err := json.Marshal(recordedSpec{compared(&job.Spec.Template.Spec), job.Annotations[AnnotationJobSpec]})
 	if err != nil {
 		return nil, fmt.Errorf("encode the pod spec of Job %s: %w", job.Name, err)
 	}
 	return content, nil
+}
+
+// JobSpec returns the Request.JobSpec of a Recorded Job, "" if it is not known: an older version did not record it.
+func JobSpec(recorded json.RawMessage) string {
+	var spec recordedSpec
+	if err := json.Unmarshal(recorded, &spec); err != nil {
+		return ""
+	}
+	return spec.JobSpec
 }
 
 // Image returns the image that the pods of a Recorded Job run, "" if there is none.

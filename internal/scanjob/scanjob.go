@@ -37,7 +37,7 @@ const (
 	// AnnotationFor names the namespace of the workload that the scan was started for, to people who look at a Job in the namespace of the
 	// operator.
 	AnnotationFor = prefix + "for-namespace"
-	// AnnotationJobSpec is a hash of what the Scanner specified for the Job.
+	// AnnotationJobSpec is a hash of what the Scanner specified for the Job, for people. Recorded keeps it.
 	AnnotationJobSpec = prefix + "job-spec"
 )
 

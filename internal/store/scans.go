@@ -22,7 +22,8 @@ const AnyCataloger = "*"
 type Scans interface {
 	// RaiseSizeClass makes a class that of all images of a repository. A greater one stays.
 	RaiseSizeClass(ctx context.Context, repository string, class model.SizeClass) error
-	// RegistryPauses returns the registries that are paused now, by host and namespace.
+	// RegistryPauses returns the registries that are paused now, by host and namespace. A pause that ends later than model.MaxRetryAfter from now is none: a
+	// clock was ahead when it was recorded.
 	RegistryPauses(ctx context.Context) ([]RegistryPause, error)
 	// BeginRecatalog lets attempt number attempt at an image with an SBOM of its own replace it by one of another cataloger. It returns false,
 	// and changes nothing, when that attempt is not the current one, when the image has no such SBOM, or when perHour other images were begun

@@ -180,3 +180,25 @@ func TestQuotasGetACPULimit(t *testing.T) {
 		})
 	}
 }
+
+// TestAnnotationsOfAJobKeepTheBackoff: a blocked attempt of a changed spec.job is followed by another one at once. Users of the namespace can edit the
+// annotations of its Jobs, and must not have the operator try again and again.
+func TestAnnotationsOfAJobKeepTheBackoff(t *testing.T) {
+	c, kept := clientWith(t), recorded{}
+	jobs := jobsOn(splitClient{c, c}, c, kept, testclock.NewFakeClock(now))
+	req := scanjob.Request{Name: "scan-a", Namespace: "shop", Key: imageKey("a"), ScannerUID: "me", JobSpec: "as specified"}
+	if err := jobs.Start(t.Context(), client.ObjectKey{Namespace: "ns", Name: "s"}, req); err != nil {
+		t.Fatal(err)
+	}
+	job := &batchv1.Job{}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "scan-a"}, job); err != nil {
+		t.Fatal(err)
+	}
+	job.Annotations[scanjob.AnnotationJobSpec] = "forged"
+	if err := c.Update(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	if got := attemptOf(t, jobs).JobSpec; got != "as specified" {
+		t.Errorf("the attempt has the spec %q, want what the store has", got)
+	}
+}

@@ -24,7 +24,7 @@ func (r *Reconciler) recordUses(ctx context.Context, scanner types.NamespacedNam
 	r.newPods.deciding.Lock()
 	defer r.newPods.deciding.Unlock()
 	uses := append(v.uses(), r.newPods.uses[scanner]...)
-	if err := r.Store.RecordUses(ctx, scopeOf(scanner), uses); err != nil {
+	if err := r.Store.RecordUses(ctx, scopeOf(scanner), boundedUses(uses)); err != nil {
 		return fmt.Errorf("record the uses of images: %w", err)
 	}
 	return nil

@@ -191,12 +191,16 @@ func (r *Reconciler) startDue(ctx context.Context, scanner *scannerv1.Scanner, v
 
 // startAll starts the attempts of a plan, which has those that were started afterwards.
 func (r *Reconciler) startAll(ctx context.Context, scanner *scannerv1.Scanner, v *observed, plan *plan) error {
-	planned, slow := plan.start, false
+	planned, slow := plan.start, map[string]bool{}
 	plan.start = nil
 	for i := range planned {
 		start := &planned[i]
-		if w, stalled := v.stalled(start.Namespace); stalled || slow {
-			if !stalled {
+		if w, stalled := v.stalled(start.Namespace); stalled || slow[start.Namespace] || len(slow) == maxSlowStarts {
+			switch {
+			case stalled:
+			case slow[start.Namespace]:
+				w = wait{why: waitsSlow}
+			default:
 				w = wait{why: waitsAPI}
 			}
 			plan.postpone(start, w, r.Clock.Now())
@@ -213,52 +217,77 @@ func (r *Reconciler) startAll(ctx context.Context, scanner *scannerv1.Scanner, v
 			}
 		}
 		began := r.Clock.Now()
-		err := r.start(ctx, client.ObjectKeyFromObject(scanner), *start)
-		slow = err != nil && r.Clock.Since(began) > slowStart
+		err := r.start(ctx, client.ObjectKeyFromObject(scanner), *start, plan.hurried || len(slow) > 0)
+		took := r.Clock.Since(began)
+		if took >= slowStart {
+			slow[start.Namespace] = true
+		}
 		if problem, ok := errors.AsType[*specError](err); ok {
 			plan.fail(problem, planned[i:])
 			return nil
 		}
 		if refused, ok := errors.AsType[*RefusedError](err); ok {
 			// It must not stand in the way of the others, now or at the next try. Its slot is given away next time.
-			if err := r.recordFailure(ctx, scanner, v, start.Key, Attempt{
+			err := r.recordFailure(ctx, scanner, v, start.Key, Attempt{
 				SizeClass: start.SizeClass, Namespace: start.Namespace, For: start.For, Volume: start.Volume != nil, Outcome: refused.Outcome,
-			}); err != nil {
+			})
+			if endsReconcile(ctx, err) {
 				return err
+			} else if err != nil {
+				logNotRecorded(ctx, start.Key, err)
+			}
+			if took >= slowStart {
+				r.stall(ctx, v, &NamespaceError{start.Namespace, refused}, took)
 			}
 			plan.take(start.Key, -1)
 			plan.next = min(plan.next, retryRefused)
 			continue
 		}
-		if w, stalled := r.stall(ctx, v, err); stalled {
+		if w, stalled := r.stall(ctx, v, err, took); stalled {
 			plan.postpone(start, w, r.Clock.Now())
 			continue
 		}
 		if err != nil {
 			return fmt.Errorf("start a scan: %w", err)
 		}
-		r.stalls.clear(start.Namespace)
+		r.stalls.clear(start.Namespace, took, r.Clock.Now())
 		plan.start = append(plan.start, *start)
 		logr.FromContextOrDiscard(ctx).Info("Started scan", "image", start.Key.ImageID, "platform", start.Key.Platform.String(), "attempt", start.Name)
 	}
 	return nil
 }
 
-// recordFailures writes the outcome of attempts that failed to the store, with the time of the next one.
+// recordFailures writes the outcome of attempts that failed to the store, with the time of the next one. One that cannot be recorded concerns no other
+// image: like one that cannot be read, it holds a slot of its namespace until another try succeeds.
 func (r *Reconciler) recordFailures(ctx context.Context, scanner *scannerv1.Scanner, v *observed) error {
 	for key, image := range v.images {
-		attempt, started := v.attempts[v.attemptName(key)]
+		name := v.attemptName(key)
+		attempt, started := v.attempts[name]
 		if !started || !attempt.Done || cataloged(&image) && !image.Recatalog.Open {
 			continue
 		}
 		if attempt.Outcome.Succeeded() {
 			attempt.Outcome = model.Outcome{Reason: model.ReasonUploadFailed, Message: "the scan succeeded, but its SBOM did not reach the operator"}
 		}
-		if err := r.recordFailure(ctx, scanner, v, key, attempt); err != nil {
+		if err := r.recordFailure(ctx, scanner, v, key, attempt); endsReconcile(ctx, err) {
 			return err
+		} else if err != nil {
+			logNotRecorded(ctx, key, err)
+			attempt.Done, attempt.Blocked, attempt.Retry = false, true, true
+			v.attempts[name] = attempt
 		}
 	}
+	v.active = active(v.attempts)
 	return nil
+}
+
+// endsReconcile reports whether an error about one image concerns all of them.
+func endsReconcile(ctx context.Context, err error) bool {
+	return errors.Is(err, store.ErrUnavailable) || err != nil && ctx.Err() != nil
+}
+
+func logNotRecorded(ctx context.Context, key model.ImageKey, err error) {
+	logr.FromContextOrDiscard(ctx).Error(err, "Failed to record the end of a scan; other scans continue", "image", key.ImageID, "platform", key.Platform.String())
 }
 
 // recordFailure ends the current attempt at an image as failed, unless that is known already. What it means for other images is kept

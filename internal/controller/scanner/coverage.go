@@ -17,7 +17,7 @@ import (
 
 // recordCoverage records the coverage of each container in the scope of a Scanner, so that every replica can show it.
 func (r *Reconciler) recordCoverage(ctx context.Context, scanner types.NamespacedName, v *observed, p plan) error {
-	if err := r.Store.RecordCoverage(ctx, scopeOf(scanner), coverageOf(v, p)); err != nil {
+	if err := r.Store.RecordCoverage(ctx, scopeOf(scanner), v.boundedCoverage(coverageOf(v, p))); err != nil {
 		return fmt.Errorf("record the coverage of containers: %w", err)
 	}
 	return nil

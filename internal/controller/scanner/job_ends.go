@@ -3,6 +3,7 @@ package scanner
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
@@ -27,7 +29,8 @@ const (
 )
 
 const (
-	// deleteAgain is when a Job that the operator may not delete is deleted again.
+	// deleteAgain is when a Job that the operator may not delete is deleted again, and for how long none is deleted in a namespace after a deletion that took
+	// slowStart.
 	deleteAgain = 5 * time.Minute
 	// forgetAfter is the age at which a Job for which nobody waits is forgotten although it exists, because of a finalizer for example. Its pods have ended:
 	// the deadline of a Job is a day at most.
@@ -56,20 +59,72 @@ func (j *Jobs) conclude(ctx context.Context, record *store.ScanJob, job *batchv1
 		}
 	}
 	attempt.Done = true
-	if again, kept := j.kept[job.UID]; kept && j.clock.Now().Before(again) {
+	return j.deleteEnded(ctx, job, attempt)
+}
+
+// deletions are those of Jobs that are over. The zero value is ready.
+type deletions struct {
+	// kept are the Jobs that could not be deleted.
+	kept map[types.UID]keptJob
+	// hanging has when Jobs of a namespace may be deleted again, after a deletion there that took long.
+	hanging map[string]time.Time
+	// spent is how long deletions took since the attempts are read.
+	spent time.Duration
+}
+
+// keptJob is when a Job is deleted again, and how long it waits for that.
+type keptJob struct {
+	again time.Time
+	wait  time.Duration
+}
+
+// begin begins to count the time.
+func (d *deletions) begin(now time.Time) {
+	if d.spent = 0; d.kept == nil {
+		d.kept, d.hanging = map[types.UID]keptJob{}, map[string]time.Time{}
+	}
+	maps.DeleteFunc(d.hanging, func(_ string, until time.Time) bool { return !now.Before(until) })
+}
+
+// keep has a Job wait for its next deletion: longer each time, and longest after a rejection or a deletion that took long.
+func (d *deletions) keep(job *batchv1.Job, rejected bool, took time.Duration, now time.Time) {
+	wait := min(max(2*d.kept[job.UID].wait, retryRead), deleteAgain)
+	if took >= slowStart {
+		d.hanging[job.Namespace] = now.Add(deleteAgain)
+	}
+	if rejected || took >= slowStart {
+		wait = deleteAgain
+	}
+	d.kept[job.UID] = keptJob{now.Add(wait), wait}
+}
+
+// deleteEnded deletes a Job that is over. All scans wait for it, so that it takes little time: a webhook may hang.
+func (j *Jobs) deleteEnded(ctx context.Context, job *batchv1.Job, attempt *Attempt) error {
+	began := j.clock.Now()
+	if began.Before(j.deletions.kept[job.UID].again) || began.Before(j.deletions.hanging[job.Namespace]) {
 		return nil
 	}
-	err := j.client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground), client.Preconditions{UID: &job.UID})
-	switch {
-	case apierrors.IsForbidden(err), apierrors.IsInternalError(err) && strings.Contains(err.Error(), "webhook"): // Admission, or missing rights in the namespace.
-		j.kept[job.UID] = j.clock.Now().Add(deleteAgain)
+	if j.deletions.spent >= slowStart {
+		attempt.Retry = true
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, slowStart)
+	defer cancel()
+	err := j.client.Delete(limited, job, client.PropagationPolicy(metav1.DeletePropagationForeground), client.Preconditions{UID: &job.UID})
+	took := j.clock.Since(began)
+	j.deletions.spent += took
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		delete(j.deletions.kept, job.UID)
+		return nil
+	}
+	// Admission, or missing rights in the namespace.
+	rejected := apierrors.IsForbidden(err) || apierrors.IsInternalError(err) && strings.Contains(err.Error(), "webhook")
+	j.deletions.keep(job, rejected, took, j.clock.Now())
+	if rejected {
 		logr.FromContextOrDiscard(ctx).Error(err, "Failed to delete a scan Job that is over; it holds no slot", "namespace", job.Namespace, "job", job.Name)
 		return nil
-	case client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err):
-		return fmt.Errorf("delete scan Job %s/%s: %w", job.Namespace, job.Name, err)
 	}
-	delete(j.kept, job.UID)
-	return nil
+	return fmt.Errorf("delete scan Job %s/%s: %w", job.Namespace, job.Name, err)
 }
 
 // unreadable is the outcome of an attempt whose Job the operator may not read: nobody knows how it ends.

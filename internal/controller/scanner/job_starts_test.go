@@ -3,6 +3,7 @@ package scanner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
@@ -213,6 +215,32 @@ type notReserved struct{ recorded }
 
 func (notReserved) ReserveScanJob(context.Context, store.ScanJob) (store.ScanJob, bool, error) {
 	return store.ScanJob{}, false, store.ErrNotFound
+}
+
+// TestWhatOneRequestCausesRefusesIt: others must not wait for a request that the store cannot keep, but all wait for the store.
+func TestWhatOneRequestCausesRefusesIt(t *testing.T) {
+	fine := scanjob.Request{Name: "scan-a", Namespace: "shop", Key: imageKey("a")}
+	long := fine
+	long.PullSecrets = []string{strings.Repeat("x", 300<<10)}
+	broken, away := errors.New("a row is too long"), fmt.Errorf("record: %w", store.ErrUnavailable)
+	for name, tt := range map[string]struct {
+		req     scanjob.Request
+		record  error
+		refused bool
+	}{
+		"a spec that is too long":       {long, nil, true},
+		"a Job that cannot be recorded": {fine, broken, true},
+		"a store that is unavailable":   {fine, away, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live, kept := clientWith(t), &failingRecords{recorded{}, tt.record}
+			jobs := NewJobs(splitClient{clientWith(t), live}, live, kept, testclock.NewFakeClock(now), scanjob.DefaultOptions())
+			err := jobs.Start(t.Context(), client.ObjectKey{Namespace: "ns", Name: "s"}, tt.req)
+			if refused, ok := errors.AsType[*RefusedError](err); err == nil || ok != tt.refused || ok && refused.Outcome.Reason != model.ReasonUnschedulable {
+				t.Errorf("%v, refused %t; want it refused: %t", err, ok, tt.refused)
+			}
+		})
+	}
 }
 
 // A webhook that adds a sidecar to every Job decides what the Job delivers.

@@ -44,9 +44,9 @@ type Jobs struct {
 	// created holds when this process created the Jobs that the cache has not shown yet.
 	created map[types.UID]createdJob
 	// gone holds the Jobs that do not exist any more.
-	gone map[types.UID]bool
-	// kept holds when Jobs that the operator may not delete are to be deleted again, failing what failed last about recorded Jobs, by name.
-	kept    map[types.UID]time.Time
+	gone      map[types.UID]bool
+	deletions deletions
+	// failing holds what failed last about recorded Jobs, by name.
 	failing map[string]string
 	// problems holds the problems of the pods of running Jobs: at its deadline a Job deletes its pods, and the reason with
 	// them. outcomes holds the outcomes of failed Jobs, which never change.
@@ -58,10 +58,11 @@ type Jobs struct {
 	made map[types.UID]madeJob
 }
 
-// madeJob is where a recorded Job is, the image that its pods run, and whether they mount the one that they catalog.
+// madeJob is where a recorded Job is, the image that its pods run, whether they mount the one that they catalog, and the hash of what the Scanner specified.
 type madeJob struct {
 	namespace, image string
 	volume           bool
+	jobSpec          string
 }
 
 // createdJob is when a Job was created, and the hosts that it names.
@@ -74,7 +75,7 @@ type createdJob struct {
 func NewJobs(c client.Client, live client.Reader, records store.ScanJobs, clk clock.Clock, options scanjob.Options) *Jobs {
 	return &Jobs{
 		client: c, live: live, records: records, clock: clk, options: options, made: map[types.UID]madeJob{},
-		created: map[types.UID]createdJob{}, gone: map[types.UID]bool{}, kept: map[types.UID]time.Time{}, failing: map[string]string{}, problems: map[types.UID]model.Outcome{}, outcomes: map[types.UID]model.Outcome{},
+		created: map[types.UID]createdJob{}, gone: map[types.UID]bool{}, failing: map[string]string{}, problems: map[types.UID]model.Outcome{}, outcomes: map[types.UID]model.Outcome{},
 	}
 }
 
@@ -118,6 +119,7 @@ func (j *Jobs) Attempts(ctx context.Context) (map[string]Attempt, error) {
 	for i := range list.Items {
 		cached[list.Items[i].UID] = &list.Items[i]
 	}
+	j.deletions.begin(j.clock.Now())
 	attempts, known := make(map[string]Attempt, len(records)), make(map[types.UID]bool, len(records))
 	names := make(map[string]bool, len(records))
 	var ended []string
@@ -157,7 +159,7 @@ func (j *Jobs) forget(unknown func(types.UID) bool) {
 	maps.DeleteFunc(j.made, func(uid types.UID, _ madeJob) bool { return unknown(uid) })
 	maps.DeleteFunc(j.created, func(uid types.UID, _ createdJob) bool { return unknown(uid) })
 	maps.DeleteFunc(j.gone, func(uid types.UID, _ bool) bool { return unknown(uid) })
-	maps.DeleteFunc(j.kept, func(uid types.UID, _ time.Time) bool { return unknown(uid) })
+	maps.DeleteFunc(j.deletions.kept, func(uid types.UID, _ keptJob) bool { return unknown(uid) })
 	maps.DeleteFunc(j.problems, func(uid types.UID, _ model.Outcome) bool { return unknown(uid) })
 	maps.DeleteFunc(j.outcomes, func(uid types.UID, _ model.Outcome) bool { return unknown(uid) })
 }
@@ -169,15 +171,15 @@ func (j *Jobs) note(record *store.ScanJob) {
 	defer j.madeMu.Unlock()
 	if _, noted := j.made[uid]; !noted && uid != "" {
 		source, err := scanjob.Source(record.Spec)
-		j.made[uid] = madeJob{record.Namespace, scanjob.Image(record.Spec), err == nil && source == model.SourceImageVolume}
+		j.made[uid] = madeJob{record.Namespace, scanjob.Image(record.Spec), err == nil && source == model.SourceImageVolume, scanjob.JobSpec(record.Spec)}
 	}
 }
 
-// mountsImage reports whether the pods of a recorded Job mount the image that they catalog.
-func (j *Jobs) mountsImage(uid types.UID) bool {
+// noted returns what is remembered of a recorded Job.
+func (j *Jobs) noted(uid types.UID) madeJob {
 	j.madeMu.RLock()
 	defer j.madeMu.RUnlock()
-	return j.made[uid].volume
+	return j.made[uid]
 }
 
 // attempt returns the attempt of a recorded Job, and whether its Job exists. cached is the Job as the cache shows it, or nil.
@@ -189,7 +191,8 @@ func (j *Jobs) attempt(ctx context.Context, record *store.ScanJob, cached *batch
 		}
 	}
 	uid, job := types.UID(record.UID), cached
-	attempt.Volume = j.mountsImage(uid)
+	made := j.noted(uid)
+	attempt.Volume, attempt.JobSpec = made.volume, made.jobSpec
 	if job == nil {
 		if created, fresh := j.created[uid]; fresh && j.clock.Since(created.at) <= cacheLag {
 			attempt.Created, attempt.Hosts = created.at, created.hosts
@@ -216,8 +219,7 @@ func (j *Jobs) attempt(ctx context.Context, record *store.ScanJob, cached *batch
 	}
 	attempt.Created, attempt.Started, attempt.Blocked = job.CreationTimestamp.Time, evaluation.Started, evaluation.Blocked
 	attempt.Done, attempt.Outcome = evaluation.Done, evaluation.Outcome
-	attempt.JobSpec, attempt.Node = job.Annotations[scanjob.AnnotationJobSpec], evaluation.Node
-	attempt.Hosts, attempt.RunsOn = scanjob.Hosts(job), evaluation.RunsOn
+	attempt.Hosts, attempt.RunsOn, attempt.Node = scanjob.Hosts(job), evaluation.RunsOn, evaluation.Node
 	if !record.Open {
 		attempt.Blocked = false
 		err := j.conclude(ctx, record, job, &attempt)
@@ -303,7 +305,24 @@ func (j *Jobs) Start(ctx context.Context, owner types.NamespacedName, req scanjo
 			return fmt.Errorf("set the owner of the Job: %w", err)
 		}
 	}
-	kept, reserved, err := j.reserve(ctx, job, &req)
+	return ofRequest(ctx, &req, j.create(ctx, job, &req))
+}
+
+// ofRequest makes an error in the start of a Job one of this Job, unless nothing can be recorded now: what one request causes must not keep others from
+// being started.
+func ofRequest(ctx context.Context, req *scanjob.Request, err error) error {
+	_, refused := errors.AsType[*RefusedError](err)
+	_, concerns := errors.AsType[*NamespaceError](err)
+	_, invalid := errors.AsType[*specError](err)
+	if err == nil || refused || concerns || invalid || ctx.Err() != nil || errors.Is(err, store.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return &RefusedError{model.Outcome{Reason: model.ReasonUnschedulable, Message: fmt.Sprintf("the scan Job %s/%s cannot be started: %v", req.Namespace, req.Name, err)}}
+}
+
+// create reserves, creates and records a Job.
+func (j *Jobs) create(ctx context.Context, job *batchv1.Job, req *scanjob.Request) error {
+	kept, reserved, err := j.reserve(ctx, job, req)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil // Somebody has deleted the image or its SBOM has arrived since the plan was made.
 	}
@@ -314,7 +333,7 @@ func (j *Jobs) Start(ctx context.Context, owner types.NamespacedName, req scanjo
 		if done, err := j.resume(ctx, &kept); err != nil || done {
 			return err
 		}
-		if kept, _, err = j.reserve(ctx, job, &req); err != nil {
+		if kept, _, err = j.reserve(ctx, job, req); err != nil {
 			return err
 		}
 	}
@@ -323,7 +342,7 @@ func (j *Jobs) Start(ctx context.Context, owner types.NamespacedName, req scanjo
 		_, err := j.resume(ctx, &kept)
 		return err
 	case err != nil:
-		if problem, invalid := invalidJobSpec(err, req.Volume != nil); invalid && req.Volume != nil && req.Volume.Auto {
+		if problem, invalid := invalidJobSpec(err, req.Volume != nil, req.OperatorPullSecrets); invalid && req.Volume != nil && req.Volume.Auto {
 			return &RefusedError{model.Outcome{Reason: model.ReasonUnschedulable, Message: problem.Error()}}
 		} else if invalid {
 			return problem

@@ -98,6 +98,10 @@ func (r recorded) ReserveScanJob(_ context.Context, job store.ScanJob) (store.Sc
 	if kept, found := r[job.Name]; found {
 		return kept, false, nil
 	}
+	// As strict as the SQL store.
+	if len(job.Spec) > store.MaxJobSpec {
+		return store.ScanJob{}, false, errors.New("the spec is too long")
+	}
 	job.Open = true
 	r[job.Name] = job
 	return job, true, nil

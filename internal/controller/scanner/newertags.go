@@ -76,6 +76,7 @@ func (r *Reconciler) observeLookups(ctx context.Context, scanner *scannerv1.Scan
 	}
 	for i := range v.lookups {
 		lookup := &v.lookups[i]
+		correctLookup(lookup, settings.interval, v.now)
 		attempt, started := v.attempts[lookupName(lookup)]
 		if !started || !attempt.Done {
 			continue
@@ -308,6 +309,10 @@ func (v *observed) lookupPlace(lookup *store.TagLookup) (_ jobPlace, paused time
 		if one, stalled := v.stalls[place.namespace]; stalled && one.until.After(until) {
 			waits, until = true, one.until
 		}
+		// A lookup is not worth the time that the API server may take again.
+		if one, slow := v.slow[place.namespace]; slow && one.until.Add(stallMemory).After(until) {
+			waits, until = true, one.until.Add(stallMemory)
+		}
 		if !waits {
 			return place, time.Time{}, true
 		}
@@ -329,13 +334,17 @@ func (r *Reconciler) startLookup(ctx context.Context, scanner *scannerv1.Scanner
 		return fmt.Errorf("read the images of newer tags: %w", err)
 	}
 	req.Lookup.Known = known
+	began := r.Clock.Now()
 	err = r.Cataloger.Start(ctx, owner, req)
-	outcome := model.Outcome{}
+	took, outcome := r.Clock.Since(began), model.Outcome{}
 	if refused, ok := errors.AsType[*RefusedError](err); ok {
 		outcome = refused.Outcome
+		if took >= slowStart {
+			r.stall(ctx, v, &NamespaceError{req.Namespace, refused}, took)
+		}
 	} else if problem, ok := errors.AsType[*specError](err); ok {
 		outcome = model.Outcome{Reason: model.ReasonUnschedulable, Message: problem.Error()}
-	} else if _, stalled := r.stall(ctx, v, err); stalled {
+	} else if _, stalled := r.stall(ctx, v, err, took); stalled {
 		p.next = min(p.next, watchInterval)
 		return nil
 	} else if err != nil {

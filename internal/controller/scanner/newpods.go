@@ -168,7 +168,8 @@ func (r *Reconciler) startScans(ctx context.Context, scanner *scannerv1.Scanner,
 	r.newPods.uses[name] = append(r.newPods.uses[name], uses...)
 	now := r.Clock.Now()
 	plan := makePlan(scanner, v, r.Limits, Recatalog{}, now)
-	plan.start = slices.DeleteFunc(plan.start, func(start scanjob.Request) bool { return start.Key == plan.again })
+	plan.start = slices.DeleteFunc(plan.start, func(start scanjob.Request) bool { return start.Key == plan.again || v.waitsFor(start.Namespace) })
+	plan.hurried = true // Other pods wait meanwhile.
 	err = r.startAll(ctx, scanner, v, &plan)
 	for i := range plan.start {
 		r.newPods.attempts[plan.start[i].Name] = begun(&plan.start[i], now)
@@ -191,7 +192,7 @@ func (r *Reconciler) podsNamed(names []types.NamespacedName) podLister {
 				return nil, fmt.Errorf("read a pod: %w", err)
 			}
 			if found := inventory.Containers(pod, read); len(found) > 0 {
-				pods = append(pods, podContainers{pod.CreationTimestamp, found, r.ownerOf(ctx, "Pod", pod)})
+				pods = append(pods, podContainers{pod.CreationTimestamp, found, r.ownerOf(ctx, "Pod", pod), omittedOf(pod, found)})
 			}
 		}
 		return pods, nil

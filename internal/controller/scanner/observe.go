@@ -36,6 +36,8 @@ type observed struct {
 	now      time.Time
 	// home is where scans run that need no credentials of another namespace.
 	home Home
+	// omitted counts the containers that are left out because there are too many, by namespace.
+	omitted map[string]int
 	// beyond lists the namespaces that the Scanner selects and the operator does not watch, in order.
 	beyond []string
 	// images holds the images that can be cataloged.
@@ -47,6 +49,9 @@ type observed struct {
 	pauses map[credential]store.RegistryPause
 	// stalls are the namespaces in which no scan is to be started now.
 	stalls map[string]stall
+	// slow are the namespaces in which starts were slow not long ago, rested is when a scan may be started in one of them.
+	slow   map[string]stall
+	rested time.Time
 	// operator is the namespace of the operator.
 	operator string
 	// keys is what wanted returns, results what coverage does.
@@ -124,6 +129,9 @@ func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner, li
 		return nil, err
 	}
 	v := &observed{scope: within.namespaces, containers: containers, owners: owners, nodes: nodes, reads: readable{scanner, r.Cataloger.Mounts, nodes}}
+	for i := range pods {
+		v.omit(pods[i].containers[0].Namespace, pods[i].omitted)
+	}
 	v.home, v.fallback, v.now = r.Home.of(scanner), &r.fallback, r.Clock.Now()
 	wanted := v.wanted()
 	images := make(map[model.ImageKey]store.Image, len(wanted))
@@ -136,15 +144,17 @@ func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner, li
 		if err != nil {
 			return nil, fmt.Errorf("count the findings of images: %w", err)
 		}
-		for key, count := range counts {
+		for key := range known {
 			image := known[key]
-			image.Counts = count
-			known[key] = image
+			if count, counted := counts[key]; counted {
+				image.Counts = count
+			}
+			correctImage(&image, v.now)
+			images[key] = image
 		}
-		maps.Copy(images, known)
 	}
 	v.beyond, v.images, v.attempts = within.beyond, images, attempts
-	v.stalls = r.stalls.current(v.now)
+	v.stalls, v.slow, v.rested = r.stalls.current(v.now)
 	v.active, v.queues, v.operator = active(attempts), &r.queues, r.Namespace
 	v.found = found{within.namespaces, set(wanted), read, v.reads}
 	if v.pauses, err = r.registryPauses(ctx); err != nil {
@@ -236,6 +246,8 @@ type podContainers struct {
 	created    metav1.Time
 	containers []inventory.Container
 	owner      string
+	// omitted counts those that are left out.
+	omitted int
 }
 
 // podLister lists pods with containers in the scope of a Scanner.
@@ -253,7 +265,7 @@ func (r *Reconciler) allPods(ctx context.Context, within scope, read inventory.O
 		}
 		for i := range list.Items {
 			if found := inventory.Containers(&list.Items[i], read); len(found) > 0 {
-				pods = append(pods, podContainers{list.Items[i].CreationTimestamp, found, r.ownerOf(ctx, "Pod", &list.Items[i])})
+				pods = append(pods, podContainers{list.Items[i].CreationTimestamp, found, r.ownerOf(ctx, "Pod", &list.Items[i]), omittedOf(&list.Items[i], found)})
 			}
 		}
 	}

@@ -153,8 +153,8 @@ func (v *observed) jobNamespace(key model.ImageKey, workloads string) string {
 	return workloads
 }
 
-// request asks for the next attempt at an image for the workloads of a namespace, with the pull secrets of all pods that run it in the
-// namespace of the Job. volume is the image volume that the attempt reads, nil for the registry.
+// request asks for the next attempt at an image for the workloads of a namespace, with the pull secrets of the pods that run it in the
+// namespace of the Job, up to inventory.MaxPullSecrets. volume is the image volume that the attempt reads, nil for the registry.
 func request(scanner *scannerv1.Scanner, v *observed, key model.ImageKey, workloads string, volume *scanjob.ImageVolume) scanjob.Request {
 	req := requestIn(scanner, v, key, workloads, v.jobNamespace(key, workloads))
 	req.Name, req.Attempt, req.Volume = v.attemptName(key), v.images[key].Attempts, volume
@@ -186,7 +186,10 @@ func requestIn(scanner *scannerv1.Scanner, v *observed, key model.ImageKey, work
 	for i := range v.containers {
 		if c := &v.containers[i]; c.Key == key && c.Skip == "" && c.Namespace == namespace {
 			for _, name := range c.PullSecrets {
-				add(name)
+				// Each pod may name others, and the spec of a Job has a maximum length.
+				if len(req.PullSecrets) < inventory.MaxPullSecrets {
+					add(name)
+				}
 			}
 		}
 	}

@@ -1,6 +1,8 @@
 package scanner
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,6 +11,7 @@ import (
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
 	"github.com/scanner-operator/scanner-operator/internal/inventory"
 	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
@@ -135,5 +138,34 @@ func TestFallbacksOfTheNamespace(t *testing.T) {
 				t.Errorf("fallbacks (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// Many pods may run an image, each with other pull secrets: the Job is created and recorded all the same, with those of the Scanner.
+func TestRequestsAreBounded(t *testing.T) {
+	key := imageKey("a")
+	w := newWorld().runs("a", store.ImageState{State: store.StatePending})
+	w.containers = nil
+	long := func(prefix string, i int) string {
+		return fmt.Sprintf("%s-%03d-%s", prefix, i, strings.Repeat("x", 240))
+	}
+	for i := range 500 {
+		w.containers = append(w.containers, inventory.Container{Namespace: "ns", Pod: fmt.Sprint(i), Key: key, PullSecrets: []string{long("a", i), long("b", i)}})
+	}
+	scanner := scannerWith(func(s *scannerv1.Scanner) {
+		for i := range 32 {
+			s.Spec.Job.ImagePullSecrets = append(s.Spec.Job.ImagePullSecrets, corev1.LocalObjectReference{Name: long("scanner", i)})
+		}
+	})
+	req := requestNext(scanner, w, key)
+	if len(req.PullSecrets) != inventory.MaxPullSecrets+32 || !strings.HasPrefix(req.PullSecrets[0], "a-000") || !strings.HasPrefix(req.PullSecrets[inventory.MaxPullSecrets], "scanner-000") {
+		t.Errorf("%d pull secrets; want %d of pods and 32 of the Scanner", len(req.PullSecrets), inventory.MaxPullSecrets)
+	}
+	for name, volume := range map[string]*scanjob.ImageVolume{"registry": nil, "volume": {}} {
+		req.Volume = volume
+		spec, err := scanjob.Recorded(scanjob.Build(req, scanjob.DefaultOptions()))
+		if err != nil || len(spec) > store.MaxJobSpec/4 {
+			t.Errorf("%s: the spec has %d bytes, %v; want far less than %d", name, len(spec), err, store.MaxJobSpec)
+		}
 	}
 }

@@ -74,7 +74,8 @@ func planRetry(
 	switch {
 	case attempt.Outdated:
 		r.at = now
-	case outcome.Reason == model.ReasonOutOfMemory:
+	// The size class is that of the repository: an image without one has none to raise.
+	case outcome.Reason == model.ReasonOutOfMemory && image.Key.Repository() != "":
 		class := image.SizeClass.OrSmall()
 		if next, grows := grow(class); ranIn.Factor() >= class.Factor() && grows {
 			r.raise, r.at = next, now.Add(backoff(0, image.Key))
@@ -112,6 +113,8 @@ type plan struct {
 	waiting demand
 	// problem is why the API server rejects all that the Scanner starts, or nil.
 	problem *specError
+	// hurried: no start may take long.
+	hurried bool
 	// next is when to look again.
 	next time.Duration
 }
@@ -173,7 +176,7 @@ func makePlan(scanner *scannerv1.Scanner, v *observed, limits Limits, again Reca
 	keys := due(v, now, &p.next)
 	free := newLimited(scanner, v, limits, keys, now)
 	for _, key := range keys {
-		namespace, volume, w := choose(scanner, v, key, free)
+		namespace, volume, w := choose(scanner, v, key, free, false)
 		if w.why == "" {
 			p.running++
 			p.start = append(p.start, request(scanner, v, key, namespace, volume))
@@ -192,6 +195,7 @@ func makePlan(scanner *scannerv1.Scanner, v *observed, limits Limits, again Reca
 			}
 		}
 	}
+	p.startSlow(scanner, v, free, now)
 	p.catalogAgain(scanner, v, again, free, now)
 	p.lookUp(scanner, v, free, now)
 	if p.running+p.recataloging > 0 {
@@ -215,8 +219,8 @@ func makePlan(scanner *scannerv1.Scanner, v *observed, limits Limits, again Reca
 }
 
 // choose takes the slots for the next attempt at an image, and returns the namespace for which it is made and the image volume that it reads, if
-// any; or what keeps the image from being cataloged now.
-func choose(scanner *scannerv1.Scanner, v *observed, key model.ImageKey, free *limited) (namespace string, volume *scanjob.ImageVolume, why wait) {
+// any; or what keeps the image from being cataloged now. slow: it may be made in a namespace that was slow not long ago.
+func choose(scanner *scannerv1.Scanner, v *observed, key model.ImageKey, free *limited, slow bool) (namespace string, volume *scanjob.ImageVolume, why wait) {
 	if scanner.Spec.Suspend {
 		return "", nil, wait{why: waitsSuspended}
 	}
@@ -225,8 +229,12 @@ func choose(scanner *scannerv1.Scanner, v *observed, key model.ImageKey, free *l
 		return "", nil, wait{why: "waiting until the pause that the registry " + key.Registry() + " requested ends", until: paused}
 	}
 	for _, namespace := range namespaces {
-		if w, stalled := v.stalled(v.jobNamespace(key, namespace)); stalled {
-			if why.why == "" {
+		w, waits := v.stalled(v.jobNamespace(key, namespace))
+		if !waits && !slow && v.waitsFor(v.jobNamespace(key, namespace)) {
+			w, waits = wait{why: waitsSlow}, true
+		}
+		if waits {
+			if why.why == "" || w.why == waitsSlow {
 				why = w
 			}
 			continue

@@ -57,7 +57,7 @@ func (p *plan) catalogAgain(scanner *scannerv1.Scanner, v *observed, settings Re
 		return
 	}
 	for _, key := range dueAgain(v, settings, now, &p.next) {
-		namespace, volume, w := choose(scanner, v, key, free)
+		namespace, volume, w := choose(scanner, v, key, free, false)
 		if w.why != "" {
 			continue
 		}

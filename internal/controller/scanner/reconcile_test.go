@@ -114,6 +114,10 @@ func (memory) AddUses(context.Context, string, []store.Use) error { return nil }
 func (memory) RecordCoverage(context.Context, string, []store.ContainerCoverage) error { return nil }
 
 func (m memory) RaiseSizeClass(_ context.Context, repository string, class model.SizeClass) error {
+	// As strict as the SQL store.
+	if err := (model.ImageKey{ImageID: repository}).Validate(); err != nil {
+		return err
+	}
 	for key, image := range m {
 		if key.Repository() == repository {
 			image.SizeClass = class
@@ -162,19 +166,24 @@ type starter struct {
 	attempts map[string]Attempt
 	started  []model.ImageKey
 	requests []scanjob.Request
-	tried    []string // The namespaces of starts that failed.
-	took     func()   // What happens during a start; nil for nothing.
+	tried    []string              // The namespaces of starts that failed.
+	took     func(scanjob.Request) // What happens during a start; nil for nothing.
+	refused  map[string]bool       // The namespaces whose starts are refused.
+	hurried  int                   // How many starts had little time.
 }
 
 func (s *starter) Attempts(context.Context) (map[string]Attempt, error) {
 	return maps.Clone(s.attempts), nil
 }
 
-func (s *starter) Start(_ context.Context, _ types.NamespacedName, req scanjob.Request) error {
+func (s *starter) Start(ctx context.Context, _ types.NamespacedName, req scanjob.Request) error {
 	if s.took != nil {
-		s.took()
+		s.took(req)
 	}
-	if s.refuse != "" && strings.Contains(req.Key.ImageID, s.refuse) {
+	if _, limited := ctx.Deadline(); limited {
+		s.hurried++
+	}
+	if s.refused[req.Namespace] || s.refuse != "" && strings.Contains(req.Key.ImageID, s.refuse) {
 		return &RefusedError{model.Outcome{Reason: model.ReasonUnschedulable, Message: "no room"}}
 	}
 	if s.invalid != nil {

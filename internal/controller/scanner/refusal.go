@@ -24,12 +24,13 @@ func (e *specError) Error() string { return truncate.Ellipsis(e.message, maxSpec
 
 // jobFields are the fields of a Job that come from spec.job, below its prefix there.
 var jobFields = map[string][]string{
-	"spec.template.spec.":               {"nodeSelector", "tolerations", "priorityClassName", "imagePullSecrets", "volumes"},
+	"spec.template.spec.":               {"nodeSelector", "tolerations", "priorityClassName"},
 	"spec.template.spec.containers[0].": {"resources"},
 }
 
-// invalidJobSpec says what is wrong with spec.job of a Scanner, if that is why the API server rejects a Job. imageVolume: the Job has one.
-func invalidJobSpec(err error, imageVolume bool) (*specError, bool) {
+// invalidJobSpec says what is wrong with spec.job of a Scanner, if that is why the API server rejects a Job. imageVolume: the Job has one. pullSecrets are those
+// of spec.job: what is wrong with others comes from pods, whose creators must not stop the Scanner.
+func invalidJobSpec(err error, imageVolume bool, pullSecrets []corev1.LocalObjectReference) (*specError, bool) {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok || !apierrors.IsInvalid(err) || status.ErrStatus.Details == nil {
 		return nil, false
@@ -45,10 +46,24 @@ func invalidJobSpec(err error, imageVolume bool) (*specError, bool) {
 				problems = append(problems, "spec.job."+field+": "+cause.Message)
 			}
 		}
+		if isPullSecret(&cause) && slices.ContainsFunc(pullSecrets, func(ref corev1.LocalObjectReference) bool { return names(&cause, ref.Name) }) {
+			problems = append(problems, "spec.job.imagePullSecrets: "+cause.Message)
+		}
 	}
 	// The API server repeats a problem for each field that it concerns.
 	slices.Sort(problems)
 	return &specError{strings.Join(slices.Compact(problems), "; ")}, len(problems) > 0
+}
+
+// isPullSecret reports whether a problem of a Job is about pull secrets, or about the volume that has them.
+func isPullSecret(cause *metav1.StatusCause) bool {
+	return strings.HasPrefix(cause.Field, "spec.template.spec.volumes[") || strings.HasPrefix(cause.Field, "spec.template.spec.imagePullSecrets[")
+}
+
+// names reports whether a problem of a Job is about a Secret: a value is its name or a path that begins with it, or it has no name.
+func names(cause *metav1.StatusCause, secret string) bool {
+	return strings.Contains(cause.Message, `"`+secret+`"`) || strings.Contains(cause.Message, `"`+secret+`/`) ||
+		secret == "" && cause.Type == metav1.CauseTypeFieldValueRequired && strings.HasSuffix(cause.Field, ".name")
 }
 
 // droppedVolume reports whether a Job lacks its image volume. An API server that does not know image volumes drops the type of the volume, and misses

@@ -36,7 +36,17 @@ func TestInvalidJobSpec(t *testing.T) {
 			invalid(field.Invalid(nil, nil, "ValidatingAdmissionPolicy 'scan-jobs' with binding 'scan-jobs' denied request: a scan Job that reads an image volume "+
 				"must have one; API servers keep image volumes since Kubernetes 1.35")), true, "spec.job.source: this cluster does not support image volumes",
 		},
-		"another volume": {noVolumeType, false, "spec.job.volumes[2]: "},
+		"another volume": {noVolumeType, false, ""},
+		"a pull secret of a pod": {
+			invalid(field.Invalid(field.NewPath("spec", "template", "spec", "volumes").Index(1), "../y/config.json", "must not contain '..'")), false, "",
+		},
+		"a pull secret of the Scanner": {
+			invalid(field.Invalid(field.NewPath("spec", "template", "spec", "volumes").Index(1), "../x/config.json", "must not contain '..'")), false,
+			`spec.job.imagePullSecrets: Invalid value: "../x/config.json": must not contain '..'`,
+		},
+		"a pull secret of the Scanner without a name": {
+			invalid(field.Required(field.NewPath("spec", "template", "spec", "imagePullSecrets").Index(0).Child("name"), "")), false, "spec.job.imagePullSecrets: Required value",
+		},
 		"resources": {
 			invalid(field.Invalid(container.Child("resources", "requests"), "2", "must be less than or equal to cpu limit of 1")), false,
 			`spec.job.resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1`,
@@ -48,7 +58,7 @@ func TestInvalidJobSpec(t *testing.T) {
 		"a policy":      {invalid(), false, ""},
 		"a quota":       {apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, "scan", nil), false, ""},
 	} {
-		problem, found := invalidJobSpec(tt.err, tt.volume)
+		problem, found := invalidJobSpec(tt.err, tt.volume, secrets("../x", ""))
 		if found != (tt.want != "") || found && !strings.HasPrefix(problem.Error(), tt.want) {
 			t.Errorf("%s: %v, %t; want %q", name, problem, found, tt.want)
 		}

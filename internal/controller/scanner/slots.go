@@ -106,7 +106,7 @@ func newLimited(scanner *scannerv1.Scanner, v *observed, limits Limits, due []mo
 	first := map[string]int{}
 	for _, key := range due {
 		namespaces, _ := v.places(key)
-		if n := slices.IndexFunc(namespaces, func(namespace string) bool { _, stalled := v.stalled(v.jobNamespace(key, namespace)); return !stalled }); n >= 0 {
+		if n := slices.IndexFunc(namespaces, func(namespace string) bool { return !v.waitsFor(v.jobNamespace(key, namespace)) }); n >= 0 {
 			first[namespaces[n]]++
 		}
 	}

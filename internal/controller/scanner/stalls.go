@@ -4,19 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 
+	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 )
 
 const (
-	// slowStart is how long a start that fails may take until no other one is tried in a reconcile: each could take as long, such as the timeout of an
-	// admission webhook.
-	slowStart = 5 * time.Second
+	// slowStart is the time from which a start counts as slow, because of an admission webhook that hangs for example. After one in a reconcile, no other one
+	// gets more time, and after maxSlowStarts none is tried.
+	slowStart     = 5 * time.Second
+	maxSlowStarts = 4
+	// slowRestFactor is for which multiple of the time that a slow start took no scan is started in namespaces that are known to be slow.
+	slowRestFactor = 4
 	// firstStall and maxStall bound how long no scan is started in a namespace after the API server failed to create one there.
 	firstStall = time.Second
 	maxStall   = time.Minute
@@ -24,14 +29,19 @@ const (
 	stallMemory = 10 * time.Minute
 )
 
-// waitsAPI is why images wait after the API server took long to fail.
-const waitsAPI = "waiting until the API server responds in time"
+// The reasons why images wait after the API server took long.
+const (
+	waitsAPI  = "waiting until the API server responds in time"
+	waitsSlow = "waiting for its turn among the namespaces in which the API server takes long to create scan Jobs, because of an admission webhook for example"
+)
 
-// stalls remembers the namespaces in which the API server failed to create scan Jobs, without a rejection: an admission webhook or the evaluation of a
-// quota may fail there alone. Scans in other namespaces continue. It is kept in memory. The zero value is ready.
+// stalls remembers the namespaces in which the API server failed to create scan Jobs, without a rejection or slowly: an admission webhook or the evaluation
+// of a quota may fail there alone. Scans in other namespaces continue. It is kept in memory. The zero value is ready.
 type stalls struct {
 	mu         sync.Mutex
 	namespaces map[string]stall
+	// rested is when a scan may be started in a slow namespace again.
+	rested time.Time
 }
 
 // stall is how often the API server failed in a row in a namespace, until when no scan is started there, and why.
@@ -39,12 +49,40 @@ type stall struct {
 	failures int
 	until    time.Time
 	message  string
+	// slow: a start took long, and none was quick since.
+	slow bool
 }
 
-// note notes a failure, and returns what follows from it.
-func (s *stalls) note(err *NamespaceError, now time.Time) stall {
+// note notes a failure after some time, and returns what follows from it.
+func (s *stalls) note(err *NamespaceError, took time.Duration, now time.Time) stall {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.expire(took, now)
+	before := s.namespaces[err.Namespace]
+	one := stall{
+		before.failures + 1, now.Add(min(firstStall<<min(before.failures, 10), maxStall)), fmt.Sprintf("the scan Job could not be created: %v", err),
+		before.slow || took >= slowStart,
+	}
+	s.namespaces[err.Namespace] = one
+	return one
+}
+
+// clear notes that a scan was started in a namespace, and how long that took.
+func (s *stalls) clear(namespace string, took time.Duration, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expire(took, now)
+	delete(s.namespaces, namespace)
+	if took >= slowStart {
+		s.namespaces[namespace] = stall{until: now, slow: true}
+	}
+}
+
+// expire forgets what was long ago, and has slow namespaces wait after a start that was slow.
+func (s *stalls) expire(took time.Duration, now time.Time) {
+	if took >= slowStart {
+		s.rested = now.Add(slowRestFactor * took)
+	}
 	if s.namespaces == nil {
 		s.namespaces = map[string]stall{}
 	}
@@ -53,30 +91,22 @@ func (s *stalls) note(err *NamespaceError, now time.Time) stall {
 			delete(s.namespaces, namespace)
 		}
 	}
-	failures := s.namespaces[err.Namespace].failures
-	one := stall{failures + 1, now.Add(min(firstStall<<min(failures, 10), maxStall)), fmt.Sprintf("the scan Job could not be created: %v", err)}
-	s.namespaces[err.Namespace] = one
-	return one
 }
 
-// clear forgets the failures in a namespace.
-func (s *stalls) clear(namespace string) {
+// current returns the namespaces in which no scan is to be started now, those in which starts were slow not long ago, and when one may be tried there.
+func (s *stalls) current(now time.Time) (current, slow map[string]stall, rested time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.namespaces, namespace)
-}
-
-// current returns the namespaces in which no scan is to be started now.
-func (s *stalls) current(now time.Time) map[string]stall {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	current := map[string]stall{}
+	current, slow = map[string]stall{}, map[string]stall{}
 	for namespace, one := range s.namespaces {
 		if one.until.After(now) {
 			current[namespace] = one
 		}
+		if one.slow && now.Sub(one.until) <= stallMemory {
+			slow[namespace] = one
+		}
 	}
-	return current
+	return current, slow, s.rested
 }
 
 // stalled says why no scan is started in a namespace now, if that is so.
@@ -85,15 +115,60 @@ func (v *observed) stalled(namespace string) (wait, bool) {
 	return wait{why: v.detail(namespace, model.Outcome{Message: one.message}), until: one.until}, stalled
 }
 
-// stall keeps scans from being started in a namespace for some time, if an error concerns it, and returns why they wait.
-func (r *Reconciler) stall(ctx context.Context, v *observed, err error) (wait, bool) {
+// waitsFor reports whether no scan is started in a namespace now, or only one after those of all other namespaces.
+func (v *observed) waitsFor(namespace string) bool {
+	_, stalled := v.stalls[namespace]
+	_, slow := v.slow[namespace]
+	return stalled || slow
+}
+
+// stall keeps scans from being started in a namespace for some time, if an error concerns it, and returns why they wait. took is the time until the error.
+func (r *Reconciler) stall(ctx context.Context, v *observed, err error, took time.Duration) (wait, bool) {
 	failed, ok := errors.AsType[*NamespaceError](err)
 	if !ok || ctx.Err() != nil {
 		return wait{}, false
 	}
-	v.stalls[failed.Namespace] = r.stalls.note(failed, r.Clock.Now())
+	v.stalls[failed.Namespace] = r.stalls.note(failed, took, r.Clock.Now())
 	logr.FromContextOrDiscard(ctx).Error(err, "Failed to start a scan Job; scans in other namespaces continue", "namespace", failed.Namespace)
 	return v.stalled(failed.Namespace)
+}
+
+// startSlow starts one scan in a namespace that was slow not long ago, if any waits: the API server may take as long again, so that it is the last of the
+// plan, and the one of the namespace that was tried longest ago.
+func (p *plan) startSlow(scanner *scannerv1.Scanner, v *observed, free *limited, now time.Time) {
+	var keys []model.ImageKey
+	tried := map[model.ImageKey]time.Time{}
+	for _, key := range v.wanted() {
+		if p.waits[key].why != waitsSlow {
+			continue
+		}
+		namespaces, _ := v.places(key)
+		for _, namespace := range namespaces {
+			one, slow := v.slow[v.jobNamespace(key, namespace)]
+			if before, found := tried[key]; slow && (!found || one.until.Before(before)) {
+				tried[key] = one.until
+			}
+		}
+		keys = append(keys, key)
+	}
+	if len(keys) == 0 {
+		return
+	}
+	p.next = min(p.next, max(firstStall, v.rested.Sub(now)))
+	if v.rested.After(now) {
+		return
+	}
+	slices.SortStableFunc(keys, func(a, b model.ImageKey) int { return tried[a].Compare(tried[b]) })
+	for _, key := range keys {
+		namespace, volume, w := choose(scanner, v, key, free, true)
+		if w.why == "" {
+			p.queued--
+			delete(p.waits, key)
+			p.running++
+			p.start = append(p.start, request(scanner, v, key, namespace, volume))
+			return
+		}
+	}
 }
 
 // postpone keeps a scan from being started with this plan.

@@ -131,15 +131,19 @@ func setDatabaseReady(scanner *scannerv1.Scanner, v *observed) {
 // maxNamespaces is how many namespaces a condition names.
 const maxNamespaces = 5
 
-// setCoverageComplete says what is missing: containers without a result, and namespaces that are not looked at.
+// setCoverageComplete says what is missing: containers that are left out, containers without a result, and namespaces that are not looked at.
 func setCoverageComplete(scanner *scannerv1.Scanner, v *observed, summary coverage.Summary) {
-	if summary.Complete() && len(v.beyond) == 0 {
+	if summary.Complete() && len(v.beyond) == 0 && len(v.omitted) == 0 {
 		setCondition(scanner, scannerv1.ConditionCoverageComplete, metav1.ConditionTrue, "Complete",
 			"All containers that are not skipped have a current result.")
 		return
 	}
 	reason := "NamespacesNotWatched"
 	var missing []string
+	if len(v.omitted) > 0 {
+		reason = "TooManyContainers"
+		missing = append(missing, v.omittedMessage())
+	}
 	if !summary.Complete() {
 		reason = "Incomplete"
 		what := "no current result"

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"errors"
+	"time"
 
 	"gorm.io/gorm"
 
@@ -19,7 +20,7 @@ func (s *Store) RegistryPauses(ctx context.Context) ([]store.RegistryPause, erro
 			Host, Namespace, Reason string
 			UntilTime               int64
 		}
-		err := tx.Raw("SELECT host, namespace, until_time, reason FROM registry_pauses WHERE until_time > ? ORDER BY host, namespace", s.now()).Scan(&rows).Error
+		err := tx.Raw("SELECT host, namespace, until_time, reason FROM registry_pauses WHERE until_time > ? AND until_time <= ? ORDER BY host, namespace", s.now(), lastPause(s.now())).Scan(&rows).Error
 		pauses = make([]store.RegistryPause, len(rows))
 		for i, row := range rows {
 			pauses[i] = store.RegistryPause{Host: row.Host, Namespace: row.Namespace, Until: fromMicros(row.UntilTime), Reason: row.Reason}
@@ -39,7 +40,7 @@ func (s *Store) PauseRegistry(ctx context.Context, pause store.RegistryPause) er
 		return errors.New(what + ": the namespace is too long")
 	}
 	return s.write(ctx, what, func(tx *txn) error {
-		if err := tx.Execute("DELETE FROM registry_pauses WHERE until_time <= ?", tx.now); err != nil {
+		if err := tx.Execute("DELETE FROM registry_pauses WHERE until_time <= ? OR until_time > ?", tx.now, lastPause(tx.now)); err != nil {
 			return err
 		}
 		var later int64
@@ -55,3 +56,6 @@ func (s *Store) PauseRegistry(ctx context.Context, pause store.RegistryPause) er
 		return tx.Insert("registry_pauses", []string{"host", "namespace", "until_time", "reason"}, values, "")
 	})
 }
+
+// lastPause is when the longest pause ends. The clocks of replicas may differ by a minute; a pause that ends later comes from a clock that was ahead.
+func lastPause(now int64) int64 { return now + (model.MaxRetryAfter + time.Minute).Microseconds() }

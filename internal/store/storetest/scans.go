@@ -122,6 +122,17 @@ var scanTests = map[string]func(*testing.T, *fixture){
 		if f.PauseRegistry(t.Context(), store.RegistryPause{Until: day.Add(time.Hour)}) == nil {
 			t.Error("an empty host is accepted")
 		}
+		// The clock was a year ahead when a pause was recorded.
+		f.clock.set(day.AddDate(1, 0, 0))
+		must(t, f.PauseRegistry(t.Context(), store.RegistryPause{Host: "b.example", Until: day.AddDate(1, 0, 0).Add(model.MaxRetryAfter), Reason: "429"}))
+		f.clock.set(day)
+		if got := f.pauses(t); len(got) != 0 {
+			t.Errorf("pauses %+v of a clock that was ahead, want none", got)
+		}
+		must(t, f.PauseRegistry(t.Context(), pause("b.example", 60)))
+		if diff := cmp.Diff([]store.RegistryPause{pause("b.example", 60)}, f.pauses(t)); diff != "" {
+			t.Errorf("after the clock was corrected (-want +got):\n%s", diff)
+		}
 	},
 	"A pause concerns the credentials of one namespace": func(t *testing.T, f *fixture) {
 		f.clock.set(day)
