@@ -138,14 +138,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, fmt.Errorf("apply the VEX documents: %w", err)
 	}
 	setApplied(after, all)
-	if err := kube.PatchStatus(ctx, r.client, &before, after); err != nil {
-		if apierrors.IsConflict(err) {
-			// The cache is behind.
-			return kube.RetryConflict, nil
-		}
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	return ctrl.Result{RequeueAfter: max(time.Second, min(recountAfter, r.due(after, true)))}, nil
+	return kube.Reporter{Kind: kube.KindVEXSource, Client: r.client}.Report(ctx, kube.Outcome{
+		Before: &before, After: after, Status: after.Status, RequeueAfter: max(time.Second, min(recountAfter, r.due(after, true))),
+	})
 }
 
 // full reports whether the decisions of a source apply in full.
