@@ -7,9 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -34,6 +37,13 @@ func (c *namingClient) Patch(_ context.Context, obj client.Object, _ client.Patc
 	return nil
 }
 
+// lines is what is logged at level info.
+type lines struct{ all []string }
+
+func (l *lines) context(ctx context.Context) context.Context {
+	return logr.NewContext(ctx, funcr.New(func(_, args string) { l.all = append(l.all, args) }, funcr.Options{}))
+}
+
 // changesOf returns changes of objects with these names. Those whose name begins with = keep their status.
 func changesOf(t *testing.T, names ...string) []StatusChange {
 	t.Helper()
@@ -45,7 +55,7 @@ func changesOf(t *testing.T, names ...string) []StatusChange {
 		if name[0] != '=' {
 			after.Status.Phase = corev1.PodFailed
 		}
-		changes = append(changes, StatusChange{before, after})
+		changes = append(changes, StatusChange{Before: before, After: after, From: nil, To: []metav1.Condition{{Type: "Valid", Status: "True", Reason: "Good"}}})
 	}
 	return changes
 }
@@ -78,13 +88,22 @@ func TestStatusWriter(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, now := &namingClient{fails: test.fails}, clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
-			w := NewStatusWriter(c, test.permitted, now)
-			done, complete, err := w.Write(t.Context(), changesOf(t, test.names...))
+			w, logs := NewStatusWriter(c, test.permitted, now), &lines{}
+			done, complete, err := w.Write(logs.context(t.Context()), changesOf(t, test.names...))
 			if done != test.wantDone || complete != test.wantComplete || !errors.Is(err, test.wantErr) {
 				t.Errorf("%d done, complete %t, %v; want %d, %t, %v", done, complete, err, test.wantDone, test.wantComplete, test.wantErr)
 			}
 			if diff := cmp.Diff(test.want, c.names); diff != "" {
 				t.Errorf("written (-want +got):\n%s", diff)
+			}
+			var logged []string
+			for _, name := range test.want {
+				if test.fails[name] == nil {
+					logged = append(logged, `"level"=0 "msg"="Condition changed" "object"="`+name+`" "condition"="Valid" "from"="" "to"="True/Good"`)
+				}
+			}
+			if diff := cmp.Diff(logged, logs.all); diff != "" {
+				t.Errorf("logged (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -112,14 +131,46 @@ func TestStatusWriterKnowsThatTheCacheIsBehind(t *testing.T) {
 	if !IsBehind(change.Before) || IsBehind(change.After) {
 		t.Error("the cache that has the object as it was before is behind, and the one that has it as it was written is not")
 	}
-	if got := write(StatusChange{change.Before, change.Before.DeepCopyObject().(client.Object)}); got != "1 false 1" {
+	if got := write(StatusChange{Before: change.Before, After: change.Before.DeepCopyObject().(client.Object)}); got != "1 false 1" {
 		t.Errorf("the cache is behind: %s", got)
 	}
-	if got := write(StatusChange{change.After, change.After.DeepCopyObject().(client.Object)}); got != "1 true 1" {
+	if got := write(StatusChange{Before: change.After, After: change.After.DeepCopyObject().(client.Object)}); got != "1 true 1" {
 		t.Errorf("the cache shows what was written: %s", got)
 	}
 	var without corev1.Pod
 	if IsBehind(&without) {
 		t.Error("an object without UID is behind")
+	}
+}
+
+func TestLogConditions(t *testing.T) {
+	valid := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+		return metav1.Condition{Type: "Valid", Status: status, Reason: reason, Message: message}
+	}
+	for name, test := range map[string]struct {
+		from, to []metav1.Condition
+		want     []string
+	}{
+		"nothing changed": {from: []metav1.Condition{valid("True", "Good", "m")}, to: []metav1.Condition{valid("True", "Good", "m")}},
+		"a message":       {from: []metav1.Condition{valid("True", "Good", "m")}, to: []metav1.Condition{valid("True", "Good", "other")}},
+		"a reason": {
+			from: []metav1.Condition{valid("False", "Bad", "m")}, to: []metav1.Condition{valid("False", "TooMany", "m")},
+			want: []string{`"condition"="Valid" "from"="False/Bad" "to"="False/TooMany"`},
+		},
+		"two, and one that others report": {
+			from: []metav1.Condition{{Type: "Delivering", Status: "True", Reason: "Good"}},
+			to:   []metav1.Condition{{Type: "Delivering", Status: "False", Reason: "Bad"}, {Type: "Applied", Status: "True", Reason: "Applied"}, valid("True", "Good", "")},
+			want: []string{`"condition"="Valid" "from"="" "to"="True/Good"`, `"condition"="Applied" "from"="" "to"="True/Applied"`},
+		},
+	} {
+		logs, object := &lines{}, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}
+		LogConditions(logs.context(t.Context()), object, test.from, test.to)
+		var want []string
+		for _, line := range test.want {
+			want = append(want, `"level"=0 "msg"="Condition changed" "object"="ns/a" `+line)
+		}
+		if diff := cmp.Diff(want, logs.all); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -60,24 +61,33 @@ func (l *Lagging) List(ctx context.Context, list client.ObjectList, opts ...clie
 }
 
 // LastStatusWins tests that a reconciler of all objects does not take the status of an object that the cache shows for right when another one was written
-// last. set changes what the status says, and back, and shown returns what it says.
-func (l *Lagging) LastStatusWins(t *testing.T, r reconcile.Reconciler, object client.Object, set func(changed bool), shown func() string) {
+// last, and that it logs what it writes. set changes what the status
+// says, and back, and shown returns what it says; good and bad are the status and the reason of the condition.
+func (l *Lagging) LastStatusWins(t *testing.T, r reconcile.Reconciler, object client.Object, condition, good, bad string, set func(changed bool), shown func() string) {
 	t.Helper()
-	run := func(what string) (ctrl.Result, string) {
+	logs := &Logs{}
+	run := func(what string, logged ...string) (ctrl.Result, string) {
 		t.Helper()
-		result, err := r.Reconcile(t.Context(), kube.Everything)
+		result, err := r.Reconcile(logs.Context(t.Context()), kube.Everything)
 		if err == nil {
 			err = l.Get(t.Context(), client.ObjectKeyFromObject(object), object)
 		}
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
+		if diff := cmp.Diff(logged, logs.Take()); diff != "" {
+			t.Errorf("%s: logs (-want +got):\n%s", what, diff)
+		}
 		return result, shown()
 	}
-	settled, first := run("the first status")
+	line := func(from, to string) string {
+		return fmt.Sprintf(`"level"=0 "msg"="Condition changed" "object"=%q "condition"=%q "from"=%q "to"=%q`, object.GetName(), condition, from, to)
+	}
+	settled, first := run("the first status", line("", good))
+	run("the same status")
 	l.Stop(true)
 	set(true)
-	_, other := run("another status")
+	_, other := run("another status", line(good, bad))
 	if other == first {
 		t.Fatalf("the status still says %q", first)
 	}
@@ -87,7 +97,7 @@ func (l *Lagging) LastStatusWins(t *testing.T, r reconcile.Reconciler, object cl
 		t.Errorf("next in %s, with a status of %q, and in %s with one that is right; want it within a second", again.RequeueAfter, said, settled.RequeueAfter)
 	}
 	l.Stop(false)
-	if _, said := run("the first status, with a cache that is not behind"); said != first {
+	if _, said := run("the first status, with a cache that is not behind", line(bad, good)); said != first {
 		t.Errorf("the status says %q, want %q", said, first)
 	}
 }

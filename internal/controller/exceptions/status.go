@@ -56,7 +56,7 @@ func (r *Reconciler) statusChanges(exceptions []exception, problems map[store.De
 		if equality.Semantic.DeepEqual(before.status, after.status) && !kube.IsBehind(before.Object) {
 			continue
 		}
-		change := kube.StatusChange{Before: before.Object, After: after.Object}
+		change := kube.StatusChange{Before: before.Object, After: after.Object, From: before.status.Conditions, To: after.status.Conditions}
 		but := *after.status
 		but.MatchedFindings, but.SuppressedFindings = before.status.MatchedFindings, before.status.SuppressedFindings
 		switch {

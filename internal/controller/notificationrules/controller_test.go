@@ -251,7 +251,7 @@ func TestTheLastStatusWins(t *testing.T) {
 	object, e := &scannerv1alpha1.ClusterNotificationRule{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: spec("finding.kev", "chat")}, &engine{}
 	lagging := controllertest.NewLagging(t, scannerv1alpha1.AddToScheme, object)
 	r := NewReconciler(lagging, e, config, clocktesting.NewFakePassiveClock(begun))
-	lagging.LastStatusWins(t, r, object, func(changed bool) {
+	lagging.LastStatusWins(t, r, object, scannerv1alpha1.ConditionValid, "True/Active", "True/EvaluationFailed", func(changed bool) {
 		e.states = nil
 		if changed {
 			e.states = map[string]notify.State{string(object.UID): {Failure: "x"}}

@@ -3,6 +3,7 @@ package notificationrules
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -28,8 +29,9 @@ func (r *Reconciler) writeStatuses(ctx context.Context, objects []object, beyond
 		if !isObject {
 			return false, fmt.Errorf("%T is not an object", o.Object)
 		}
+		from := slices.Clone(o.status.Conditions)
 		r.setStatus(o, states[string(o.GetUID())], beyond[o.GetUID()])
-		changes = append(changes, kube.StatusChange{Before: before, After: o.Object})
+		changes = append(changes, kube.StatusChange{Before: before, After: o.Object, From: from, To: o.status.Conditions})
 	}
 	_, complete, err := r.statuses.Write(ctx, changes)
 	return complete, err

@@ -20,7 +20,7 @@ func (r *Reconciler) writeStatuses(
 		before := &policies[i]
 		after := before.DeepCopy()
 		r.setStatus(after, problems[before.Name])
-		changes = append(changes, kube.StatusChange{Before: before, After: after})
+		changes = append(changes, kube.StatusChange{Before: before, After: after, From: before.Status.Conditions, To: after.Status.Conditions})
 	}
 	_, complete, err := r.statuses.Write(ctx, changes)
 	return complete, err

@@ -2,6 +2,7 @@ package reportsinks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -197,14 +198,14 @@ func TestTheLastStatusWins(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: scannerv1alpha1.ReportSinkSpec{DependencyTrack: &scannerv1alpha1.DependencyTrackSink{Credential: "c"}},
 	}
 	lagging := controllertest.NewLagging(t, scannerv1alpha1.AddToScheme, object)
-	planned := sinks.State{Planned: true, Items: 1}
-	e := &engine{states: map[string]sinks.State{string(object.UID): planned}}
+	e := &engine{states: map[string]sinks.State{string(object.UID): {Planned: true}}}
 	r := NewReconciler(lagging, e, &sinks.Factory{Config: &sinks.Config{Credentials: []string{"c"}}, Clock: now}, now)
-	lagging.LastStatusWins(t, r, object, func(changed bool) {
-		state := planned
+	lagging.LastStatusWins(t, r, object, scannerv1alpha1.ConditionValid, "True/Active", "False/Invalid", func(changed bool) {
+		one := r.compiled[object.UID]
+		one.problem = nil
 		if changed {
-			state.Problem = "x"
+			one.problem = errors.New("x")
 		}
-		e.states = map[string]sinks.State{string(object.UID): state}
+		r.compiled[object.UID] = one
 	}, func() string { return said(object) })
 }

@@ -25,7 +25,7 @@ func (r *Reconciler) writeStatuses(ctx context.Context, objects []scannerv1alpha
 		before := &objects[i]
 		after := before.DeepCopy()
 		r.setStatus(after, states[string(after.UID)], i >= sinks.MaxSinks)
-		changes = append(changes, kube.StatusChange{Before: before, After: after})
+		changes = append(changes, kube.StatusChange{Before: before, After: after, From: before.Status.Conditions, To: after.Status.Conditions})
 	}
 	_, complete, err := r.statuses.Write(ctx, changes)
 	return complete, err

@@ -67,6 +67,8 @@ func (j *Jobs) conclude(ctx context.Context, record *store.ScanJob, job *batchv1
 		return nil
 	case client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err):
 		return fmt.Errorf("delete scan Job %s/%s: %w", job.Namespace, job.Name, err)
+	case err == nil:
+		logr.FromContextOrDiscard(ctx).Info("Deleted scan Job", "namespace", job.Namespace, "job", job.Name, "sbomStored", record.SBOMSHA256 != "")
 	}
 	delete(j.kept, job.UID)
 	return nil
