@@ -201,7 +201,7 @@ func TestScope(t *testing.T) {
 }
 
 // What is in the queue when a client comes is told to those who saw the change, and not again to who was told what is there now.
-func TestNothingIsToldTwice(t *testing.T) {
+func TestNothingIsReportedTwice(t *testing.T) {
 	h := newHistory(100, clocktesting.NewFakePassiveClock(noon))
 	f := &Feed{history: h, metrics: &counts{}}
 	i := informed{T: t, feed: f}

@@ -49,10 +49,10 @@ func matched(t *testing.T, s *sqlstore.Store) model.ImageKey {
 	return key
 }
 
-func suppressedIn(verdicts map[string]string) []string {
+func suppressedIn(statuses map[string]string) []string {
 	var names []string
-	for name, verdict := range verdicts {
-		if verdict != "open" {
+	for name, status := range statuses {
+		if status != "open" {
 			names = append(names, name)
 		}
 	}
