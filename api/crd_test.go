@@ -34,7 +34,7 @@ import (
 	stablev444beta989 "github.com/scanner-operator/scanner-operator/api/stable/v444beta989"
 )
 
-// definition is a CRD made ready to judge objects.
+// definition is a CRD made ready to validate objects.
 type definition struct {
 	crd        *apiextensions.CustomResourceDefinition
 	structural *schema.Structural

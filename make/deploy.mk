@@ -81,9 +81,17 @@ start-scanner: ## Apply a Scanner in the namespace default of the local cluster.
 
 ##@ Install into the cluster that KUBECONFIG names
 
+CHART_COPY := chart
+
+# The copy names the image, without which the chart cannot be installed: "helm install scanner ./chart" needs no values.
+.PHONY: chart-copy
+chart-copy:
+	rm -rf $(CHART_COPY) && cp -R charts/scanner-operator $(CHART_COPY)
+	sed -e '/^image:/,/^[^ ]*:$$/{s|^  repository: ""|  repository: $(IMG_REPOSITORY)|;s|^  tag: ""|  tag: "$(IMG_TAG)"|;}' \
+		charts/scanner-operator/values.yaml >$(CHART_COPY)/values.yaml
+
 .PHONY: helm
-helm: manifests chart ## Bring the chart up to date with config/: a copy in chart/, the package and all manifests in dist/.
-	rm -rf chart && cp -R charts/scanner-operator chart
+helm: manifests chart chart-copy ## Bring the chart up to date with config/: a copy with the image IMG in chart/, the package and all manifests in dist/.
 	$(HELM) template scanner charts/scanner-operator -n scanner-system $(chart_image) >dist/scanner-operator.yaml
 
 MONITORING := monitoring
@@ -122,9 +130,12 @@ tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; cp -R config "$$tmp/"; mkdir "$$t
 $(KUSTOMIZE) build "$$tmp/config/monitoring"
 endef
 
+# Only the nodes of the local cluster have the default image.
+needs_image = { echo 'set IMG=REGISTRY/REPOSITORY:TAG, an image that the cluster can pull; "make docker-push" pushes it' >&2; exit 1; }
+
 .PHONY: deploy
-deploy: $(KUSTOMIZE) ## Install the CRDs and the operator, with the image IMG, into scanner-system.
-	$(if $(filter file,$(origin IMG)),$(error set IMG=REGISTRY/REPOSITORY:TAG, an image that the cluster can pull; "make docker-push" pushes it))
+deploy: $(KUSTOMIZE) ## Install the CRDs and the operator, with the image IMG, into scanner-system. The local cluster needs no IMG after kind-load.
+	@$(if $(filter file,$(origin IMG)),KUBECTL="$(KUBECTL)" hack/kind/cluster.sh current || $(needs_image),:)
 	{ $(kustomize_default); } | $(KUBECTL) apply --server-side -f -
 
 .PHONY: undeploy

@@ -41,7 +41,7 @@ setup: ## Install the Debian packages that the tests need (as root), or name wha
 test-unit: ## Run the tests that need nothing but Go, without the race detector.
 	env -u KUBEBUILDER_ASSETS -u CI $(GO_TEST) $(PACKAGES)
 
-# One package more than processors at a time: some wait for their servers.
+# One package more than processors at a time: some wait for their servers. The tests of the local cluster start a simulated one, for a minute.
 .PHONY: test-integration
 test-integration: $(HELM) ## Run all Go tests, against a real kube-apiserver and etcd, with the race detector where there is concurrency.
 	assets=$$($(GO) run -C hack/devcluster . assets); export KUBEBUILDER_ASSETS="$$assets" HELM=$(HELM); \
@@ -51,7 +51,7 @@ test-integration: $(HELM) ## Run all Go tests, against a real kube-apiserver and
 	@for module in $(MODULES); do \
 		echo "$$module:"; \
 		case "$$module" in \
-		hack/gobuild | hack/devcluster) (cd "$$module" && env -u CI CGO_ENABLED=1 $(GO_TEST) $(RACE) ./...) ;; \
+		hack/gobuild | hack/devcluster) (cd "$$module" && env -u CI CGO_ENABLED=1 DEVCLUSTER_TEST=simulated $(GO_TEST) $(RACE) ./...) ;; \
 		*) (cd "$$module" && env -u CI $(GO_TEST) ./...) ;; \
 		esac; \
 	done

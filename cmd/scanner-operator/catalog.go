@@ -97,7 +97,7 @@ Scan Jobs run this command. It writes its result to the termination message of t
 func (o *catalogOptions) addUploadFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.tokenFile, "token-file", "", "File that contains the bearer token of the upload")
 	flags.StringVar(&o.uploadCAFile, "upload-ca-file", "", "PEM file of certificate authorities to trust for the upload, in addition to those of the system")
-	flags.StringVar(&o.request.CAFile, "ca-file", "", "PEM file of certificate authorities to trust for registries, in addition to those of the system")
+	flags.StringVar(&o.request.CAFile, "registry-ca-file", "", "PEM file of certificate authorities to trust for registries, in addition to those of the system")
 	flags.StringVar(&o.request.ScratchDir, "scratch-dir", "", "Directory for temporary files, which are removed on exit (default: the temporary directory of the system)")
 	flags.Var((*byteSize)(&o.request.Limits.ImageBytes), "max-image-bytes", "Maximum compressed size of the image, in bytes or as a quantity such as 8Gi")
 	flags.Var((*byteSize)(&o.request.Limits.DecompressedBytes), "max-decompressed-bytes",

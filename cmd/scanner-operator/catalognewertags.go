@@ -73,7 +73,7 @@ func (o *catalogNewerTagsOptions) run(ctx context.Context, image string, stderr 
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.request.Limits.Timeout)
 	defer cancel()
-	report, err := o.look(ctx, tag)
+	report, err := o.list(ctx, tag)
 	if err != nil {
 		return err
 	}
@@ -88,8 +88,8 @@ func (o *catalogNewerTagsOptions) run(ctx context.Context, image string, stderr 
 	return catalog.Upload(ctx, upload)
 }
 
-// look chooses newer tags.
-func (o *catalogNewerTagsOptions) look(ctx context.Context, tag name.Tag) (*candidates.Report, error) {
+// list chooses newer tags.
+func (o *catalogNewerTagsOptions) list(ctx context.Context, tag name.Tag) (*candidates.Report, error) {
 	report := &candidates.Report{Tags: []candidates.ReportedTag{}}
 	// Nobody is asked about a tag that is no version.
 	choice := candidates.Choose(tag.TagStr(), nil, o.limit)

@@ -54,7 +54,7 @@ The environment variable SCANNER_REGISTRIES says in JSON or YAML how to reach re
 keys whose attested SBOMs are used instead of pulling images.
 
 With --vex, vulnerabilities that a VEX document declares as not_affected or fixed are suppressed: without --suppressed they are missing in the report (json
-always lists them), and they do not count for --fail-on. With --exported-decisions, the same holds for the decisions of a document that scanner-operator has
+always lists them), and they do not count for --fail-on. With --decisions, the same holds for the decisions of a document that scanner-operator has
 exported: accepted risks, too, and until decisions end. Use it only for documents of your own clusters.
 
 Exit codes: 0 on success, 1 on an error, 2 if a vulnerability has the severity of --fail-on or a higher one.`,

@@ -30,7 +30,7 @@ type vexOptions struct {
 func (o *vexOptions) addFileFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&o.files, "vex", nil,
 		"VEX document (OpenVEX, CSAF or CycloneDX, in JSON) whose statements suppress vulnerabilities. May be repeated")
-	flags.StringArrayVar(&o.exported, "exported-decisions", nil,
+	flags.StringArrayVar(&o.exported, "decisions", nil,
 		"VEX document that scanner-operator has exported, whose decisions apply in full: accepted risks suppress vulnerabilities, too, and decisions end when they state. May be repeated")
 }
 
@@ -47,13 +47,13 @@ func (o *vexOptions) read(format report.Format) (*vex.Set, error) {
 	}
 	count := len(o.files) + len(o.exported)
 	if o.showSuppressed && count == 0 {
-		return nil, errors.New("--suppressed requires --vex or --exported-decisions")
+		return nil, errors.New("--suppressed requires --vex or --decisions")
 	}
 	if count == 0 {
 		return nil, nil //nolint:nilnil // no document is no error
 	}
 	if count > vex.MaxDocuments {
-		return nil, fmt.Errorf("--vex and --exported-decisions: %d documents are more than the limit of %d", count, vex.MaxDocuments)
+		return nil, fmt.Errorf("--vex and --decisions: %d documents are more than the limit of %d", count, vex.MaxDocuments)
 	}
 	documents := make([]*vex.Document, 0, count)
 	for _, name := range o.files {
@@ -66,7 +66,7 @@ func (o *vexOptions) read(format report.Format) (*vex.Set, error) {
 	for _, name := range o.exported {
 		document, err := readVEX(name)
 		if err != nil {
-			return nil, fmt.Errorf("--exported-decisions: %w", err)
+			return nil, fmt.Errorf("--decisions: %w", err)
 		}
 		document.ExportedDecisions = true
 		documents = append(documents, document)

@@ -134,12 +134,12 @@ func TestScanExportedDecisions(t *testing.T) {
 		suppressed int
 		stderr     string
 	}{
-		"accepted":                 {[]string{"--exported-decisions", accepted}, 1, ""},
-		"accepted, vendor":         {[]string{"--exported-decisions", accepted, "--vex", vendor}, 1, ""},
+		"accepted":                 {[]string{"--decisions", accepted}, 1, ""},
+		"accepted, vendor":         {[]string{"--decisions", accepted, "--vex", vendor}, 1, ""},
 		"accepted, like any other": {[]string{"--vex", accepted}, 0, ""},
-		"ended":                    {[]string{"--exported-decisions", ended}, 0, "the decision ended at 2020-03-31T00:00:00Z"},
+		"ended":                    {[]string{"--decisions", ended}, 0, "the decision ended at 2020-03-31T00:00:00Z"},
 		"ended, like any other":    {[]string{"--vex", ended}, 1, ""},
-		"of the vendor":            {[]string{"--exported-decisions", vendor}, 0, ""},
+		"of the vendor":            {[]string{"--decisions", vendor}, 0, ""},
 	} {
 		out, stderr, err := runScan(t, dir, append([]string{sbom, "--sample-database", "-o", "json"}, c.args...)...)
 		var got struct {
@@ -160,7 +160,7 @@ func TestScanExportedDecisions(t *testing.T) {
 		}
 	}
 	for format, want := range map[string]string{"table": "AcceptedRisk", "csv": "AcceptedRisk (VEX document", "sarif": "until 2999-03-31T00:00:00Z", "cyclonedx-json": "will_not_fix"} {
-		out, _, err := runScan(t, dir, sbom, "--sample-database", "-o", format, "--suppressed", "--exported-decisions", accepted)
+		out, _, err := runScan(t, dir, sbom, "--sample-database", "-o", format, "--suppressed", "--decisions", accepted)
 		if err != nil || !strings.Contains(out, want) {
 			t.Errorf("%s: %v lacks %q: %s", format, err, want, out)
 		}
@@ -181,8 +181,8 @@ func TestScanVEXErrors(t *testing.T) {
 		"empty object":              {[]string{"--vex", good, "--vex", empty}, "empty.json: the VEX document cannot be read: its format is unknown"},
 		"too many":                  {strings.Fields(strings.Repeat("--vex "+good+" ", 101)), "101 documents are more than the limit of 100"},
 		"show without VEX":          {[]string{"--suppressed"}, "requires --vex"},
-		"missing decisions":         {[]string{"--exported-decisions", "nowhere.json"}, "--exported-decisions: open nowhere.json"},
-		"too many of both":          {strings.Fields(strings.Repeat("--vex "+good+" --exported-decisions "+good+" ", 51)), "102 documents are more than the limit of 100"},
+		"missing decisions":         {[]string{"--decisions", "nowhere.json"}, "--decisions: open nowhere.json"},
+		"too many of both":          {strings.Fields(strings.Repeat("--vex "+good+" --decisions "+good+" ", 51)), "102 documents are more than the limit of 100"},
 		"show in SPDX":              {[]string{"--suppressed", "--vex", good, "-o", "spdx-json"}, "does not support the output format spdx-json"},
 		"a directory":               {[]string{"--vex", t.TempDir()}, "is a directory"},
 		"an error before databases": {[]string{"--vex", empty, "--data-dir", "/nonexistent/x"}, "its format is unknown"},

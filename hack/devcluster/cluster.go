@@ -24,7 +24,7 @@ type cluster struct {
 	state    state
 }
 
-// state is what a later call must know to judge and to stop the cluster. It is written before each step, so that a crash
+// state is what a later call must know to check and to stop the cluster. It is written before each step, so that a crash
 // leaves nothing that the state does not name.
 type state struct {
 	Mode      string         `json:"mode"`

@@ -2,7 +2,9 @@
 # Manages the cluster of "make cycle": a kind cluster when kind and a Docker engine are available, else the local cluster of hack/devcluster.
 # CLUSTER=kind or CLUSTER=devcluster selects one.
 #
-#   cluster.sh up | down | load FILE.docker.tar FILE.oci.tar | kubeconfig
+#   cluster.sh up | down | load FILE.docker.tar FILE.oci.tar | kubeconfig | current
+#
+# "current" fails unless the current context of kubectl is this cluster.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 name=${NAME:-kind}
@@ -33,7 +35,15 @@ devcluster) ;;
 *) fail "CLUSTER=$cluster: use kind or devcluster" ;;
 esac
 
+# Names of contexts can be those of other clusters; no other cluster has the same CA and the same address.
+identity() { "${KUBECTL:-kubectl}" config view --minify --raw -o 'jsonpath={.clusters[0].cluster}'; }
+current() {
+	local kubeconfig here there
+	kubeconfig=$(hack/kind/cluster.sh kubeconfig) && here=$(KUBECONFIG=$kubeconfig identity) && there=$(identity) && [[ -n "$here" && "$here" == "$there" ]]
+}
+
 case "${1:-}-$cluster" in
+current-*) current 2>/dev/null || fail "the current context of kubectl is not the local cluster" ;;
 up-kind) kind create cluster --name "$name" --config hack/kind/kind-config.yaml ;;
 up-devcluster) devcluster up ;;
 down-kind) kind delete cluster --name "$name" ;;
@@ -49,5 +59,5 @@ kubeconfig-kind)
 	echo "$PWD/dist/kind.kubeconfig"
 	;;
 kubeconfig-devcluster) devcluster kubeconfig ;;
-*) fail "usage: cluster.sh up | down | load FILE.docker.tar FILE.oci.tar | kubeconfig" ;;
+*) fail "usage: cluster.sh up | down | load FILE.docker.tar FILE.oci.tar | kubeconfig | current" ;;
 esac

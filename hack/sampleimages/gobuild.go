@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
 
 // unpack writes an embedded folder; ".txt" is cut off from names, which keep embedded Go files out of our own module.
@@ -45,11 +47,7 @@ func goBuild(ctx context.Context, folder, arch string) ([]byte, error) {
 // lastLines keeps what a failed command said last.
 func lastLines(text []byte) string {
 	const limit = 500
-	s := strings.TrimSpace(string(text))
-	if len(s) > limit {
-		s = "…" + s[len(s)-limit:]
-	}
-	return s
+	return truncate.Last(strings.TrimSpace(string(text)), limit)
 }
 
 // sleeper returns the program that all images can run, built once per architecture.

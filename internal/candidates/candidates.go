@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
 
 // Bounds of a choice: DefaultLimit is how many tags are chosen if the caller does not say, MaxLimit the most that can be chosen.
@@ -67,7 +69,7 @@ type line struct {
 func Choose(current string, tags []string, limit int) Choice {
 	from, problem := parse(current)
 	if problem != "" {
-		return Choice{Reason: ReasonNoVersion, Message: fmt.Sprintf("the tag %s is no version: %s", strconv.Quote(shortened(current)), problem)}
+		return Choice{Reason: ReasonNoVersion, Message: fmt.Sprintf("the tag %s is no version: %s", strconv.Quote(truncate.Text(current, maxTag)), problem)}
 	}
 	if limit < 1 || limit > MaxLimit {
 		limit = DefaultLimit

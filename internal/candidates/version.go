@@ -258,6 +258,3 @@ func (v *version) kind(newer *version) Kind {
 	}
 	return KindPatch
 }
-
-// shortened bounds a tag in a message.
-func shortened(tag string) string { return tag[:min(len(tag), maxTag)] }

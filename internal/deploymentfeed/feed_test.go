@@ -23,7 +23,11 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
+
+	operatortest "github.com/scanner-operator/scanner-operator/internal/controller/controllertest"
 )
+
+const patience = operatortest.Patience
 
 // noon is the time of all changes.
 var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
@@ -71,14 +75,14 @@ func newInformed(t *testing.T, queue int) informed {
 			t.Error(err)
 		}
 	})
-	gomega.NewWithT(t).Eventually(i.feed.Synced, 10*time.Second, time.Millisecond).Should(gomega.BeTrue())
+	gomega.NewWithT(t).Eventually(i.feed.Synced, patience, time.Millisecond).Should(gomega.BeTrue())
 	return i
 }
 
 // read returns the next messages of a subscription.
 func (i informed) read(s *Subscription, count int) []string {
 	i.Helper()
-	ctx, cancel := context.WithTimeout(i.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(i.Context(), patience)
 	defer cancel()
 	var all []string
 	for len(all) < count {
@@ -201,7 +205,7 @@ func TestScope(t *testing.T) {
 }
 
 // What is in the queue when a client comes is told to those who saw the change, and not again to who was told what is there now.
-func TestNothingIsToldTwice(t *testing.T) {
+func TestNothingIsReportedTwice(t *testing.T) {
 	h := newHistory(100, clocktesting.NewFakePassiveClock(noon))
 	f := &Feed{history: h, metrics: &counts{}}
 	i := informed{T: t, feed: f}

@@ -4,6 +4,7 @@ package kube
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,7 @@ import (
 	stablev444beta989 "github.com/scanner-operator/scanner-operator/api/stable/v444beta989"
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
+	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
 
 // CacheOptions returns the options of the manager's cache: of each kind it holds the objects and the fields that Kinds says, without managed
@@ -48,8 +50,9 @@ func CacheOptions(namespaces, ownerKeys []string) (cache.Options, error) {
 	return opts, nil
 }
 
-// maxKept bounds the kept values of labels and annotations, in bytes.
-const maxKept = model.MaxOwner + 1
+// maxKept bounds the kept values of labels and annotations, in bytes. It leaves room for one character more than owners have: a value that is too long stays
+// too long.
+const maxKept = model.MaxOwner + utf8.UTFMax
 
 // trimPod keeps the fields of a pod that inventory and scanjob read, and whether and why not a pod of a PodSet or of a BellerophonSimple is ready. A
 // full pod takes five times the memory.
@@ -190,7 +193,7 @@ func withKeys(values map[string]string, keys []string) map[string]string {
 		if kept == nil {
 			kept = map[string]string{}
 		}
-		kept[key] = strings.Clone(value[:min(len(value), maxKept)])
+		kept[key] = strings.Clone(truncate.Text(value, maxKept))
 	}
 	return kept
 }

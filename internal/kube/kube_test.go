@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -160,6 +161,16 @@ func TestTrimmedDeployments(t *testing.T) {
 	}
 }
 
+// TestKeptValuesAreCutBetweenCharacters: a value that is too long for an owner is valid and stays too long.
+func TestKeptValuesAreCutBetweenCharacters(t *testing.T) {
+	for n := range utf8.UTFMax {
+		value := withKeys(map[string]string{"team": strings.Repeat("x", n) + strings.Repeat("😀", model.MaxOwner)}, []string{"team"})["team"]
+		if !utf8.ValidString(value) || len(value) <= model.MaxOwner || len(value) > maxKept {
+			t.Errorf("%d bytes, valid %t: %q", len(value), utf8.ValidString(value), value)
+		}
+	}
+}
+
 func controlledBy(kind string) metav1.OwnerReference {
 	return metav1.OwnerReference{Kind: kind, Name: "s", Controller: new(true)}
 }
@@ -225,7 +236,7 @@ func TestOwnerKeysAreKept(t *testing.T) {
 		Name: "web", Labels: map[string]string{"team": "label", "app": "web"},
 		Annotations: map[string]string{"team": "annotation", "long": strings.Repeat("a", 1<<18), "other": "x"},
 	}
-	kept := map[string]string{"team": "annotation", "long": strings.Repeat("a", model.MaxOwner+1)}
+	kept := map[string]string{"team": "annotation", "long": strings.Repeat("a", maxKept)}
 	for obj, by := range opts.ByObject {
 		var full client.Object
 		labels := map[string]string{"team": "label"}
@@ -250,7 +261,7 @@ func TestOwnerKeysAreKept(t *testing.T) {
 		if diff := cmp.Diff(kept, got.GetAnnotations()); diff != "" {
 			t.Errorf("annotations of %T (-want +got):\n%s", full, diff)
 		}
-		kept = map[string]string{"team": "annotation", "long": strings.Repeat("a", model.MaxOwner+1)}
+		kept = map[string]string{"team": "annotation", "long": strings.Repeat("a", maxKept)}
 		tombstone := cache.DeletedFinalStateUnknown{Key: "ns/pod"}
 		if got, err := by.Transform(tombstone); err != nil || got != any(tombstone) {
 			t.Errorf("a tombstone is trimmed to %v, %v", got, err)

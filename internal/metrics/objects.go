@@ -31,7 +31,7 @@ func NewObjects(registerer prometheus.Registerer, kinds []kube.Kind) (*Objects, 
 	o := &Objects{
 		descs:   map[string][]*prometheus.Desc{},
 		objects: map[string]map[types.NamespacedName][]float64{}, shown: map[string]int{},
-		total: prometheus.NewDesc(namespace+"_objects", "Number of objects that the controllers reconcile, by kind.", []string{"kind"}, nil),
+		total: prometheus.NewDesc(namespace+"_objects", "Number of PodSets, MyCustomResources and BellerophonSimples, by kind.", []string{"kind"}, nil),
 	}
 	for _, kind := range kinds {
 		if len(kind.Gauges) == 0 {

@@ -406,6 +406,29 @@ func checkExamples(t *testing.T, command *cobra.Command) {
 	}
 }
 
+// TestSince expects that rollouts take the same times as reports.
+func TestSince(t *testing.T) {
+	asked := ""
+	c := newCluster(t, func(w http.ResponseWriter, r *http.Request) {
+		asked = r.URL.Query().Get("since")
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"items":[],"total":0}`))
+	})
+	for text, ago := range map[string]time.Duration{"7d": 7 * 24 * time.Hour, "2w": 14 * 24 * time.Hour, "36h": 36 * time.Hour, now.Add(-time.Minute).Format(time.RFC3339): time.Minute} {
+		if _, _, err := c.run("rollouts", "--since", text); err != nil || asked != now.Add(-ago).UTC().Format(time.RFC3339) {
+			t.Errorf("--since %s: %v, asked for rollouts since %s", text, err, asked)
+		}
+	}
+	if _, _, err := c.run("rollouts"); err != nil || asked != "" {
+		t.Errorf("without --since: %v, asked for rollouts since %s", err, asked)
+	}
+	for text, want := range map[string]string{"-1h": `--since: "-1h" is in the future`, "soon": `--since: "soon" is neither a duration such as 7d`} {
+		if _, _, err := c.run("rollouts", "--since="+text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("--since %s: %v, want %q", text, err, want)
+		}
+	}
+}
+
 // TestOwnerFlags expects that each list is filtered by owner.
 func TestOwnerFlags(t *testing.T) {
 	for _, command := range [][]string{{"images"}, {"findings"}, {"affected", "CVE-2021-44228"}, {"coverage"}, {"rollouts"}} {

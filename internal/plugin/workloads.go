@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
+	"github.com/scanner-operator/scanner-operator/internal/since"
 )
 
 // coverageStates are those of containers.
@@ -89,8 +90,7 @@ func (o *options) coverageColumns() []column[api.ContainerCoverage] {
 
 func (o *options) rolloutsCommand() *cobra.Command {
 	var f filters
-	var image string
-	var since time.Duration
+	var image, from string
 	cmd := &cobra.Command{
 		Use:     "rollouts",
 		Aliases: []string{"rollout"},
@@ -98,7 +98,7 @@ func (o *options) rolloutsCommand() *cobra.Command {
 		Long: `List rollouts, the latest first: changes of the image in a container of a workload, with the numbers of findings that only the new image has (opened) and
 that only the previous image had (closed), as critical/high/medium/low.`,
 		Example: `  # Rollouts of the last day in all namespaces
-  kubectl scanner rollouts -A --since 24h
+  kubectl scanner rollouts -A --since 1d
 
   # Rollouts of one workload
   kubectl scanner rollouts -n shop --workload web`,
@@ -108,18 +108,23 @@ that only the previous image had (closed), as critical/high/medium/low.`,
 	cmd.Flags().StringVar(&f.workload, "workload", "", "Only rollouts of workloads with this name")
 	f.addOwner(cmd)
 	cmd.Flags().StringVar(&image, "image", "", "Only rollouts from or to this image, as for \"findings\"")
-	cmd.Flags().DurationVar(&since, "since", 0, "Only rollouts within this time, for example 24h")
+	cmd.Flags().StringVar(&from, "since", "", "Only later rollouts: a duration such as 7d, 2w or 36h, a date such as 2026-03-01, or a time")
 	must(cmd.RegisterFlagCompletionFunc("image", o.completeImages))
 	cmd.RunE = o.run(func(ctx context.Context, c *client, namespace string, _ []string) error {
 		query, err := f.query(namespace)
 		if err != nil {
 			return err
 		}
-		if since < 0 {
-			return fmt.Errorf("--since is %s, but must not be negative", since)
-		}
-		if since > 0 {
-			query.Set("since", o.now().Add(-since).UTC().Format(time.RFC3339))
+		if from != "" {
+			now := o.now()
+			start, err := since.Parse(from, now)
+			if err != nil {
+				return fmt.Errorf("--since: %w", err)
+			}
+			if start.After(now) {
+				return fmt.Errorf("--since: %.40q is in the future", from)
+			}
+			query.Set("since", start.UTC().Format(time.RFC3339))
 		}
 		if image != "" {
 			id, err := c.resolve(ctx, namespace, image)

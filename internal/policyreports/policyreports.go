@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +35,8 @@ type Writer struct {
 	// Client writes objects, and Live reads them from the API server: the cache has none.
 	Client client.Writer
 	Live   client.Reader
+	// Log is told at level info what was written.
+	Log logr.Logger
 }
 
 // The chart grants these if reportSinks.policyReports is true.
@@ -52,7 +56,11 @@ func (w *Writer) Put(ctx context.Context, report *sinks.PolicyObject) error {
 	object.SetOwnerReferences([]metav1.OwnerReference{{
 		APIVersion: scannerv1alpha1.GroupVersion.String(), Kind: "ReportSink", Name: report.Owner.Name, UID: types.UID(report.Owner.UID),
 	}})
+	log := w.Log.WithValues("namespace", report.Namespace, "object", report.Name, "sink", report.Owner.Name)
 	err := w.Client.Create(ctx, object)
+	if err == nil {
+		log.Info("Created Report", "to", summaryOf(object))
+	}
 	if !apierrors.IsAlreadyExists(err) {
 		return problem(err)
 	}
@@ -64,7 +72,26 @@ func (w *Writer) Put(ctx context.Context, report *sinks.PolicyObject) error {
 		return errors.New("the Report was deleted meanwhile")
 	}
 	object.SetResourceVersion(known.GetResourceVersion())
-	return problem(w.Client.Update(ctx, object))
+	if err := w.Client.Update(ctx, object); err != nil {
+		return problem(err)
+	}
+	// The API server gives an object that is equal no new version.
+	if object.GetResourceVersion() != known.GetResourceVersion() {
+		log.Info("Updated Report", "from", summaryOf(known), "to", summaryOf(object))
+	}
+	return nil
+}
+
+// summaryOf returns how many workloads' findings of each result an object states, such as "fail=2 warn=1", for a log.
+func summaryOf(object *unstructured.Unstructured) string {
+	counts, _, _ := unstructured.NestedMap(object.Object, "summary")
+	var texts []string
+	for _, result := range slices.Sorted(maps.Keys(counts)) {
+		if number, isNumber := counts[result].(int64); isNumber && number > 0 {
+			texts = append(texts, fmt.Sprintf("%s=%d", result, number))
+		}
+	}
+	return strings.Join(texts, " ")
 }
 
 // Delete implements sinks.PolicyObjects.
@@ -75,7 +102,11 @@ func (w *Writer) Delete(ctx context.Context, sink sinks.Owner, namespace, name s
 	}
 	// The object that was read, and no other one of this name.
 	uid := known.GetUID()
-	return problem(client.IgnoreNotFound(w.Client.Delete(ctx, known, client.Preconditions{UID: &uid})))
+	if err := w.Client.Delete(ctx, known, client.Preconditions{UID: &uid}); err != nil {
+		return problem(client.IgnoreNotFound(err))
+	}
+	w.Log.Info("Deleted Report", "namespace", namespace, "object", name, "sink", sink.Name, "from", summaryOf(known))
+	return nil
 }
 
 // errForeign says that an object belongs to someone else.

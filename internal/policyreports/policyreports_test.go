@@ -3,10 +3,13 @@ package policyreports
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,7 +80,8 @@ func TestReports(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &Writer{Client: restricted, Live: restricted}
+	logs := &controllertest.Logs{}
+	w := &Writer{Client: restricted, Live: restricted, Log: logr.FromContextOrDiscard(logs.Context(t.Context()))}
 	const content = `{"source":"scanner-operator","scope":{"kind":"Deployment","namespace":"n","name":"web"},"configuration":{"limits":{"maxResults":10}},` +
 		`"summary":{"pass":0,"fail":1,"warn":0,"error":0,"skip":0},"results":[{"policy":"CVE-1","rule":"openssl","category":"Vulnerability","severity":"critical","result":"fail","message":"m","properties":{"package":"openssl"}}]}`
 	owner := sinks.Owner{Name: "sink", UID: "9f1f5f86-7a2f-4a53-9a0c-6a7a0a2f4d10"}
@@ -104,6 +108,9 @@ func TestReports(t *testing.T) {
 			t.Fatal(err)
 		}
 		return object
+	}
+	if err := put(content); err != nil {
+		t.Errorf("the same object once more: %v", err)
 	}
 	object := read("scanner-a")
 	owners := object.GetOwnerReferences()
@@ -140,6 +147,13 @@ func TestReports(t *testing.T) {
 	}
 	if err := w.Delete(t.Context(), owner, namespace, "scanner-a"); err != nil {
 		t.Errorf("a second time: %v", err)
+	}
+	var logged []string
+	for _, line := range []string{`"Created Report" %s "to"="fail=1"`, `"Updated Report" %s "from"="fail=1" "to"="fail=7"`, `"Deleted Report" %s "from"="fail=7"`} {
+		logged = append(logged, `"level"=0 "msg"=`+fmt.Sprintf(line, fmt.Sprintf(`"namespace"=%q "object"="scanner-a" "sink"="sink"`, namespace)))
+	}
+	if diff := cmp.Diff(logged, logs.Take()); diff != "" {
+		t.Errorf("logs (-want +got):\n%s", diff)
 	}
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind("ReportList"))

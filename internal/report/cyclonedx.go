@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
 
 // ErrInconsistent says that a finding named a package that the image does not hold: the image changed while it was read.
@@ -217,7 +218,7 @@ func (d *document) components(in Input) error {
 	if id, version, found := strings.Cut(in.Distro, ":"); id != "" {
 		c := cdx.Component{BOMRef: d.prefix + "os:" + in.Distro, Type: cdx.ComponentTypeOS, Name: id}
 		if found {
-			c.Version = bounded(version)
+			c.Version = truncate.Characters(version, maxVersion)
 		}
 		if err := d.element(first, c); err != nil {
 			return fmt.Errorf("write the report of %s: %w", in.ImageID, err)
@@ -246,7 +247,7 @@ func (d *document) components(in Input) error {
 func packageComponent(held model.HeldPackage) cdx.Component {
 	p := held.Package
 	c := cdx.Component{
-		BOMRef: packageRef(p), Type: cdx.ComponentTypeLibrary, Name: p.Name, Version: bounded(p.Version),
+		BOMRef: packageRef(p), Type: cdx.ComponentTypeLibrary, Name: p.Name, Version: truncate.Characters(p.Version, maxVersion),
 		PackageURL: p.PURL, Licenses: licenses(p.Licenses),
 	}
 	if p.Type == "binary" {
@@ -293,15 +294,6 @@ func packageRef(p model.Package) string {
 
 // maxVersion is the longest version that CycloneDX allows, in characters.
 const maxVersion = 1024
-
-// bounded cuts a version that CycloneDX would not allow.
-func bounded(version string) string {
-	if len(version) <= maxVersion {
-		return version
-	}
-	runes := []rune(version)
-	return string(runes[:min(maxVersion, len(runes))])
-}
 
 // properties collects name-value pairs under our prefix.
 type properties []cdx.Property

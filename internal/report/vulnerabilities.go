@@ -12,6 +12,7 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
 
 // maxRecommendations bounds the sentences of one recommendation; the fixed versions are all listed under "affects".
@@ -77,7 +78,7 @@ func (r *record) add(ref string, f model.Finding) {
 	case r.decision == nil:
 		r.decision = &f.Decisions[0]
 	}
-	versions := []cdx.AffectedVersions{{Version: bounded(f.Package.Version), Status: cdx.VulnerabilityStatusAffected}}
+	versions := []cdx.AffectedVersions{{Version: truncate.Characters(f.Package.Version, maxVersion), Status: cdx.VulnerabilityStatusAffected}}
 	if f.Package.Version == "" {
 		versions = nil
 	}
@@ -86,7 +87,7 @@ func (r *record) add(ref string, f model.Finding) {
 			if fixed == "" {
 				continue
 			}
-			versions = append(versions, cdx.AffectedVersions{Version: bounded(fixed), Status: cdx.VulnerabilityStatusNotAffected})
+			versions = append(versions, cdx.AffectedVersions{Version: truncate.Characters(fixed, maxVersion), Status: cdx.VulnerabilityStatusNotAffected})
 			r.upgrades["Upgrade "+f.Package.Name+" to version "+fixed+"."] = struct{}{}
 		}
 	}

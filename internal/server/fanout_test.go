@@ -91,11 +91,11 @@ func fanOut(b *testing.B, path string, clients int) {
 	b.ReportMetric(float64(cpu.Microseconds())/float64(len(latencies)), "cpu-µs/message")
 	b.ReportMetric(float64(after.HeapInuse+after.StackInuse-before.HeapInuse-before.StackInuse)/float64(clients)/1024, "KiB/client")
 	b.ReportMetric(0, "ns/op")
-	verdict := "yes"
+	within := "yes"
 	if p99 >= fanOutBound {
-		verdict = "NO"
+		within = "NO"
 	}
-	fmt.Printf("feed, %d clients of %s: p99 %s, at most %s: %s\n", clients, path, p99, fanOutBound, verdict)
+	fmt.Printf("feed, %d clients of %s: p99 %s, at most %s: %s\n", clients, path, p99, fanOutBound, within)
 }
 
 // startClients starts a process with clients and waits until all are connected. The channel has, for each event that has reached all of them, how

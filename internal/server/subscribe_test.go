@@ -135,7 +135,7 @@ func TestSubscribeIsGuarded(t *testing.T) {
 	a.problem(t, 503, "maximum number of WebSocket connections")
 }
 
-func TestSubscribersAreToldOfTheEnd(t *testing.T) {
+func TestSubscribersAreNotifiedOfTheEnd(t *testing.T) {
 	f := newFixture(t, nil)
 	connection, _ := f.dial()
 	f.stop()

@@ -70,11 +70,20 @@ func (s Secret) load(ctx context.Context, now time.Time, log logr.Logger) (*mate
 		err = s.Writer.Update(ctx, &object)
 		switch {
 		case err == nil:
+			log.Info("Renewed the certificate of the API", "secret", s.Name.String(), "from", stored.end(), "to", next.end(), "authorities", len(next.authorities))
 			return next.usable(), nil
 		case !apierrors.IsConflict(err) || attempt == maxConflicts:
 			return stored.usable(), fmt.Errorf("update the Secret %s with the certificate of the API: %w", s.Name, err)
 		}
 	}
+}
+
+// end is when the certificate expires, "" without one.
+func (s state) end() string {
+	if s.certificate == nil {
+		return ""
+	}
+	return s.certificate.Leaf.NotAfter.Format(time.RFC3339)
 }
 
 // usable returns what the API can be served with, nil if there is nothing.

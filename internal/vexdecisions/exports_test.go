@@ -61,11 +61,11 @@ func TestExportsReadBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		suppressed := 0
-		for name, verdict := range stored(t, s, key) {
-			if verdict != decided[name] {
-				t.Errorf("%s: %s is %s, want %s", format, name, verdict, decided[name])
+		for name, status := range stored(t, s, key) {
+			if status != decided[name] {
+				t.Errorf("%s: %s is %s, want %s", format, name, status, decided[name])
 			}
-			if verdict != "open" {
+			if status != "open" {
 				suppressed++
 			}
 		}

@@ -121,9 +121,9 @@ func storedImage(t *testing.T, s *sqlstore.Store, image model.ImageKey) []string
 	return names
 }
 
-// TestVerdictsAboutImages compares statements about images with "scan --vex": the store suppresses nothing that a scan does not, and everything that scans
+// TestStatementsAboutImagesAsInScans compares statements about images with "scan --vex": the store suppresses nothing that a scan does not, and everything that scans
 // suppress in all images. Where statements contradict each other about images, a finding may count that a scan of one of them suppresses.
-func TestVerdictsAboutImages(t *testing.T) {
+func TestStatementsAboutImagesAsInScans(t *testing.T) {
 	t.Parallel()
 	inOne, inBoth, cautious := 0, 0, 0
 	for seed := range uint64(30) {

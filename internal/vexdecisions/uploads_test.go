@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -48,10 +49,10 @@ func matched(t *testing.T, s *sqlstore.Store) model.ImageKey {
 	return key
 }
 
-func suppressedIn(verdicts map[string]string) []string {
+func suppressedIn(statuses map[string]string) []string {
 	var names []string
-	for name, verdict := range verdicts {
-		if verdict != "open" {
+	for name, status := range statuses {
+		if status != "open" {
 			names = append(names, name)
 		}
 	}
@@ -116,6 +117,46 @@ func TestUploads(t *testing.T) {
 	if len(problems) > 0 {
 		t.Errorf("problems: %v", problems)
 	}
+}
+
+// TestChangesAreLogged checks that the log tells at level info which documents apply and which do not any more, and nothing when nothing changed.
+func TestChangesAreLogged(t *testing.T) {
+	t.Parallel()
+	s, clk := open(t), clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	matched(t, s)
+	var logged []string
+	applier := vexdecisions.NewApplier(s, clk, nil)
+	applier.Log = funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{})
+	expect := func(what string, want ...string) {
+		t.Helper()
+		must(t, applier.Sync(t.Context()))
+		if diff := cmp.Diff(want, logged); diff != "" {
+			t.Errorf("%s: (-want +got):\n%s", what, diff)
+		}
+		logged = nil
+	}
+	line := func(from, to string) string {
+		return fmt.Sprintf(`"level"=0 "msg"="VEX documents changed" "kind"="VEXDocument" "object"="shop" "from"=%q "to"=%q`, from, to)
+	}
+	upload := func(content []byte) string {
+		t.Helper()
+		applied, err := applier.Upload(t.Context(), vexdecisions.Upload{Name: "shop", Author: "jane", Content: content})
+		must(t, err)
+		return "sha256:" + applied.SHA256
+	}
+	expect("at first")
+	first := upload(about("fixed", "CVE-2026-3"))
+	expect("uploaded", line("", first))
+	upload(about("fixed", "CVE-2026-3"))
+	clk.Step(time.Hour)
+	expect("the same once more")
+	second := upload(about("affected", "CVE-2026-3"))
+	expect("replaced", line(first, second))
+	must(t, s.SaveVEX(t.Context(), store.VEXSource{Kind: store.VEXKindUpload, Name: "shop"}, []store.VEXContent{{Name: "document", Content: []byte("x")}}))
+	expect("not readable", line(second, "Invalid"))
+	_, err := applier.Delete(t.Context(), "shop", "jane")
+	must(t, err)
+	expect("deleted", line("Invalid", ""))
 }
 
 // TestSourceBeyondBounds: a source with which there are too many statements does not apply, whether all statements or all rules exceed their bound, and

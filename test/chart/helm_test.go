@@ -95,6 +95,12 @@ func render(t *testing.T, values string, args ...string) release {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return decode(t, out)
+}
+
+// decode returns the objects of what helm printed.
+func decode(t *testing.T, out string) release {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, appsv1.AddToScheme, rbacv1.AddToScheme, networkingv1.AddToScheme,

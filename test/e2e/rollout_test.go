@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestARolloutIsToldWithItsFindings gives a Deployment an image with other vulnerabilities.
-func TestARolloutIsToldWithItsFindings(t *testing.T) {
+// TestARolloutIsReportedWithItsFindings gives a Deployment an image with other vulnerabilities.
+func TestARolloutIsReportedWithItsFindings(t *testing.T) {
 	t.Parallel()
 	g, ns, a := gomega.NewWithT(t), restrictedNamespace(t), newAPI(t)
 	before, beforeID := e2e.registry.push(t, "java-app", "rollout/before")

@@ -61,8 +61,8 @@ func at(times []float64, of int) float64 {
 	return times[min(len(times)-1, len(times)*of/100)]
 }
 
-// verdict says whether times are below a bound.
-func verdict(times []float64, bound float64) string {
+// within says whether times are below a bound.
+func within(times []float64, bound float64) string {
 	switch {
 	case len(times) == 0:
 		return ""
@@ -123,8 +123,8 @@ func writeReport(t *testing.T, path string) {
 
 func row(out io.Writer, r result) {
 	fmt.Fprintf(out, "| %s | %d | %s, %s%s | %d, %s%s | %.3f%s | %.3f | %d, %s, %s |\n", r.Page, r.Steps,
-		percentile(r.Frames, 50), percentile(r.Frames, 95), verdict(r.Frames, frameBound),
-		len(r.Interactions), percentile(r.Interactions, 95), verdict(r.Interactions, interactionBound),
+		percentile(r.Frames, 50), percentile(r.Frames, 95), within(r.Frames, frameBound),
+		len(r.Interactions), percentile(r.Interactions, 95), within(r.Interactions, interactionBound),
 		r.Shift, map[bool]string{true: " met", false: " **missed**"}[r.Shift == 0], r.LaterShift,
 		len(r.Requests), percentile(r.Requests, 50), percentile(r.Requests, 95))
 }

@@ -316,7 +316,7 @@ func TestScale(t *testing.T) {
 	w.Eventually(w.ready, patience, tick).Should(gomega.Equal("True/AtRest: The desired number of replicas is 0."))
 }
 
-// TestNames has the API server judge the names of sheroes.
+// TestNames has the API server validate the names of sheroes.
 func TestNames(t *testing.T) {
 	w := newWorld(t)
 	tests := map[string]bool{
@@ -337,7 +337,7 @@ func TestNames(t *testing.T) {
 	w.Eventually(func() error { return w.Get(t.Context(), w.key(longest.Name), &policyv1.PodDisruptionBudget{}) }, patience, tick).Should(gomega.Succeed())
 }
 
-// TestPodSecurity has the API server judge the pods by the strictest standard.
+// TestPodSecurity has the API server check the pods by the strictest standard.
 func TestPodSecurity(t *testing.T) {
 	w := newWorld(t)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}

@@ -9,12 +9,12 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/scanner-operator/scanner-operator/internal/kube"
 	"github.com/scanner-operator/scanner-operator/internal/places"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
@@ -46,7 +46,7 @@ type Reconciler struct {
 	store  store.Decisions
 	clock  clock.PassiveClock
 
-	patches *rate.Limiter
+	statuses kube.StatusWriter
 	// resumeAt is the exception at which the last round of statuses stopped.
 	resumeAt types.UID
 	// failing are the exceptions whose status could not be written last. They come after all others.
@@ -68,7 +68,7 @@ type count struct {
 func NewReconciler(c client.Client, decisions store.Decisions, now clock.PassiveClock) *Reconciler {
 	return &Reconciler{
 		Places: places.Tracker{Reader: c},
-		client: c, store: decisions, clock: now, patches: rate.NewLimiter(patchesPerSecond, patchesPerSecond), counts: map[types.UID]count{},
+		client: c, store: decisions, clock: now, statuses: kube.NewStatusWriter(c, patchesPerSecond, now), counts: map[types.UID]count{},
 	}
 }
 

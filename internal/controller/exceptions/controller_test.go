@@ -438,3 +438,15 @@ func TestZeroTimeIsAnEnd(t *testing.T) {
 		t.Errorf("the exception ends at %s, %v", got.ExpiresAt, err)
 	}
 }
+
+func TestTheLastStatusWins(t *testing.T) {
+	object, decisions := clusterException("e"), &decided{}
+	lagging := controllertest.NewLagging(t, scannerv1alpha1.AddToScheme, object)
+	r := NewReconciler(lagging, decisions, clocktesting.NewFakePassiveClock(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)))
+	lagging.LastStatusWins(t, r, object, scannerv1alpha1.ConditionApplied, "True/Applied", "False/Invalid", func(changed bool) {
+		decisions.refused = nil
+		if changed {
+			decisions.refused = map[string]store.DecisionProblem{"e": {Reason: store.DecisionInvalid, Message: "x"}}
+		}
+	}, func() string { return summary(ofCluster(object)) })
+}

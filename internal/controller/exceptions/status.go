@@ -6,11 +6,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
 	"github.com/scanner-operator/scanner-operator/internal/kube"
@@ -20,41 +18,31 @@ import (
 // unusedAfter is how long an exception applies without a match before it is unused.
 const unusedAfter = 24 * time.Hour
 
-// statusChange is an exception whose status is to be written.
-type statusChange struct{ before, after exception }
-
 // writeStatuses writes the statuses that have changed: as many as the rate permits, those that differ in more than numbers first, so that the numbers of many
 // exceptions do not keep the conditions of others from being written. It returns false when some are left for another time.
 func (r *Reconciler) writeStatuses(
 	ctx context.Context, exceptions []exception, problems map[store.DecisionObject]store.DecisionProblem,
 ) (bool, error) {
-	all := true
 	changes := r.statusChanges(exceptions, problems)
-	for i, change := range changes {
-		if !r.patches.AllowN(r.clock.Now(), 1) {
-			r.resumeAt = change.before.GetUID()
-			return false, nil
-		}
-		switch err := kube.PatchStatus(ctx, r.client, change.before.Object, change.after.Object); {
-		case apierrors.IsConflict(err):
-			// The cache is behind.
-			all = false
-		case client.IgnoreNotFound(err) != nil:
-			r.failing[change.before.GetUID()] = true
-			r.resumeAt = changes[(i+1)%len(changes)].before.GetUID()
-			return false, err
-		default:
-			delete(r.failing, change.before.GetUID())
-		}
+	done, complete, err := r.statuses.Write(ctx, changes)
+	for _, change := range changes[:done] {
+		delete(r.failing, change.Before.GetUID())
 	}
-	return all, nil
+	switch {
+	case err != nil:
+		r.failing[changes[done].Before.GetUID()] = true
+		r.resumeAt = changes[(done+1)%len(changes)].Before.GetUID()
+	case done < len(changes):
+		r.resumeAt = changes[done].Before.GetUID()
+	}
+	return complete, err
 }
 
 // statusChanges are the statuses that have changed, in the order in which they are written. Both those that differ in more than numbers and the others begin
 // where the last round stopped. Those that could not be written are the last.
-func (r *Reconciler) statusChanges(exceptions []exception, problems map[store.DecisionObject]store.DecisionProblem) []statusChange {
+func (r *Reconciler) statusChanges(exceptions []exception, problems map[store.DecisionObject]store.DecisionProblem) []kube.StatusChange {
 	start := max(0, slices.IndexFunc(exceptions, func(e exception) bool { return e.GetUID() == r.resumeAt }))
-	var first, numbers, last []statusChange
+	var first, numbers, last []kube.StatusChange
 	failing := map[types.UID]bool{}
 	for i := range exceptions {
 		before := exceptions[(start+i)%len(exceptions)]
@@ -65,19 +53,20 @@ func (r *Reconciler) statusChanges(exceptions []exception, problems map[store.De
 		} else {
 			r.setApplied(after)
 		}
-		if equality.Semantic.DeepEqual(before.status, after.status) {
+		if equality.Semantic.DeepEqual(before.status, after.status) && !kube.IsBehind(before.Object) {
 			continue
 		}
+		change := kube.StatusChange{Before: before.Object, After: after.Object, From: before.status.Conditions, To: after.status.Conditions}
 		but := *after.status
 		but.MatchedFindings, but.SuppressedFindings = before.status.MatchedFindings, before.status.SuppressedFindings
 		switch {
 		case r.failing[before.GetUID()]:
 			failing[before.GetUID()] = true
-			last = append(last, statusChange{before, after})
+			last = append(last, change)
 		case equality.Semantic.DeepEqual(*before.status, but):
-			numbers = append(numbers, statusChange{before, after})
+			numbers = append(numbers, change)
 		default:
-			first = append(first, statusChange{before, after})
+			first = append(first, change)
 		}
 	}
 	r.failing = failing

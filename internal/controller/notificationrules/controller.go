@@ -9,13 +9,13 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
+	"github.com/scanner-operator/scanner-operator/internal/kube"
 	"github.com/scanner-operator/scanner-operator/internal/notify"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
@@ -41,7 +41,7 @@ type Reconciler struct {
 	config *notify.Config
 	clock  clock.PassiveClock
 
-	patches *rate.Limiter
+	statuses kube.StatusWriter
 	// compiled are the rules of the last reconcile, so that unchanged ones are not read again.
 	compiled map[types.UID]compiled
 }
@@ -56,7 +56,7 @@ type compiled struct {
 // NewReconciler returns a Reconciler that reads rules from a cache.
 func NewReconciler(c client.Client, engine Engine, config *notify.Config, now clock.PassiveClock) *Reconciler {
 	return &Reconciler{
-		client: c, engine: engine, config: config, clock: now, patches: rate.NewLimiter(patchesPerSecond, patchesPerSecond), compiled: map[types.UID]compiled{},
+		client: c, engine: engine, config: config, clock: now, statuses: kube.NewStatusWriter(c, patchesPerSecond, now), compiled: map[types.UID]compiled{},
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -240,4 +241,20 @@ func TestRulesFit(t *testing.T) {
 	if len(within) != notify.MaxRules || first != notify.MaxRules-notify.MaxClusterRules-1 {
 		t.Errorf("%d rules fit, %d of them are the first of their namespace", len(within), first)
 	}
+}
+
+func TestTheLastStatusWins(t *testing.T) {
+	config, err := notify.ParseConfig(`{credentials: [{name: chat}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	object, e := &scannerv1alpha1.ClusterNotificationRule{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: spec("finding.kev", "chat")}, &engine{}
+	lagging := controllertest.NewLagging(t, scannerv1alpha1.AddToScheme, object)
+	r := NewReconciler(lagging, e, config, clocktesting.NewFakePassiveClock(begun))
+	lagging.LastStatusWins(t, r, object, scannerv1alpha1.ConditionValid, "True/Active", "True/EvaluationFailed", func(changed bool) {
+		e.states = nil
+		if changed {
+			e.states = map[string]notify.State{string(object.UID): {Failure: "x"}}
+		}
+	}, func() string { return said(object.Generation, &object.Status) })
 }

@@ -3,10 +3,9 @@ package notificationrules
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,29 +23,18 @@ const maxMessage = 1024
 // writeStatuses writes the statuses that have changed. It returns false when some are left for another time.
 func (r *Reconciler) writeStatuses(ctx context.Context, objects []object, beyond map[types.UID]bool) (bool, error) {
 	states := r.engine.States()
-	all := true
+	changes := make([]kube.StatusChange, 0, len(objects))
 	for _, o := range objects {
 		before, isObject := o.DeepCopyObject().(client.Object)
 		if !isObject {
 			return false, fmt.Errorf("%T is not an object", o.Object)
 		}
-		old := o.status.DeepCopy()
+		from := slices.Clone(o.status.Conditions)
 		r.setStatus(o, states[string(o.GetUID())], beyond[o.GetUID()])
-		if equality.Semantic.DeepEqual(old, o.status) {
-			continue
-		}
-		if !r.patches.AllowN(r.clock.Now(), 1) {
-			return false, nil
-		}
-		switch err := kube.PatchStatus(ctx, r.client, before, o.Object); {
-		case apierrors.IsConflict(err):
-			// The cache is behind.
-			all = false
-		case client.IgnoreNotFound(err) != nil:
-			return false, err
-		}
+		changes = append(changes, kube.StatusChange{Before: before, After: o.Object, From: from, To: o.status.Conditions})
 	}
-	return all, nil
+	_, complete, err := r.statuses.Write(ctx, changes)
+	return complete, err
 }
 
 // setStatus says whether a rule is in effect, and what became of its messages.

@@ -9,13 +9,13 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
+	"github.com/scanner-operator/scanner-operator/internal/kube"
 	"github.com/scanner-operator/scanner-operator/internal/places"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
@@ -49,7 +49,7 @@ type Reconciler struct {
 	store  Store
 	clock  clock.PassiveClock
 
-	patches *rate.Limiter
+	statuses kube.StatusWriter
 	// counts are the last ones of each policy, and countedAt is when they were made.
 	counts    map[types.UID]count
 	countedAt time.Time
@@ -67,7 +67,7 @@ type count struct {
 func NewReconciler(c client.Client, policies Store, now clock.PassiveClock) *Reconciler {
 	return &Reconciler{
 		Places: places.Tracker{Reader: c},
-		client: c, store: policies, clock: now, patches: rate.NewLimiter(patchesPerSecond, patchesPerSecond), counts: map[types.UID]count{},
+		client: c, store: policies, clock: now, statuses: kube.NewStatusWriter(c, patchesPerSecond, now), counts: map[types.UID]count{},
 	}
 }
 

@@ -239,3 +239,15 @@ func TestRests(t *testing.T) {
 		t.Errorf("next in %s, want a rest of %s", left, restFactor*time.Second)
 	}
 }
+
+func TestTheLastStatusWins(t *testing.T) {
+	object, policies := policy("p"), &applied{}
+	lagging := controllertest.NewLagging(t, scannerv1alpha1.AddToScheme, object)
+	r := NewReconciler(lagging, policies, clocktesting.NewFakePassiveClock(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)))
+	lagging.LastStatusWins(t, r, object, scannerv1alpha1.ConditionValid, "True/Applied", "False/Invalid", func(changed bool) {
+		policies.problems = nil
+		if changed {
+			policies.problems = map[string]store.PolicyProblem{"p": {Reason: store.PolicyInvalid, Message: "x"}}
+		}
+	}, func() string { return summary(object) })
+}

@@ -3,11 +3,8 @@ package policies
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
 	"github.com/scanner-operator/scanner-operator/internal/kube"
@@ -18,26 +15,15 @@ import (
 func (r *Reconciler) writeStatuses(
 	ctx context.Context, policies []scannerv1alpha1.VulnerabilityPolicy, problems map[string]store.PolicyProblem,
 ) (bool, error) {
-	all := true
+	changes := make([]kube.StatusChange, 0, len(policies))
 	for i := range policies {
 		before := &policies[i]
 		after := before.DeepCopy()
 		r.setStatus(after, problems[before.Name])
-		if equality.Semantic.DeepEqual(before.Status, after.Status) {
-			continue
-		}
-		if !r.patches.AllowN(r.clock.Now(), 1) {
-			return false, nil
-		}
-		switch err := kube.PatchStatus(ctx, r.client, before, after); {
-		case apierrors.IsConflict(err):
-			// The cache is behind.
-			all = false
-		case client.IgnoreNotFound(err) != nil:
-			return false, err
-		}
+		changes = append(changes, kube.StatusChange{Before: before, After: after, From: before.Status.Conditions, To: after.Status.Conditions})
 	}
-	return all, nil
+	_, complete, err := r.statuses.Write(ctx, changes)
+	return complete, err
 }
 
 // setStatus says whether a policy applies, and what is due because of it.

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -19,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
+	"github.com/scanner-operator/scanner-operator/internal/kube"
 	"github.com/scanner-operator/scanner-operator/internal/report"
 	"github.com/scanner-operator/scanner-operator/internal/sinks"
 	"github.com/scanner-operator/scanner-operator/internal/store"
@@ -45,7 +45,7 @@ type Reconciler struct {
 	factory *sinks.Factory
 	clock   clock.PassiveClock
 
-	patches *rate.Limiter
+	statuses kube.StatusWriter
 	// compiled are the sinks of the last reconcile, so that unchanged ones stay the same.
 	compiled map[types.UID]compiled
 	// selecting says that a sink selects namespaces by their labels. A predicate reads it.
@@ -63,7 +63,7 @@ type compiled struct {
 // NewReconciler returns a Reconciler that reads sinks and namespaces from a cache.
 func NewReconciler(c client.Client, engine Engine, factory *sinks.Factory, now clock.PassiveClock) *Reconciler {
 	return &Reconciler{
-		client: c, engine: engine, factory: factory, clock: now, patches: rate.NewLimiter(patchesPerSecond, patchesPerSecond), compiled: map[types.UID]compiled{},
+		client: c, engine: engine, factory: factory, clock: now, statuses: kube.NewStatusWriter(c, patchesPerSecond, now), compiled: map[types.UID]compiled{},
 	}
 }
 

@@ -2,6 +2,7 @@ package reportsinks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -188,4 +190,22 @@ func TestSinksAreApplied(t *testing.T) {
 			t.Errorf("the controller wrote %s", write)
 		}
 	}
+}
+
+func TestTheLastStatusWins(t *testing.T) {
+	now := clocktesting.NewFakeClock(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
+	object := &scannerv1alpha1.ReportSink{
+		ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: scannerv1alpha1.ReportSinkSpec{DependencyTrack: &scannerv1alpha1.DependencyTrackSink{Credential: "c"}},
+	}
+	lagging := controllertest.NewLagging(t, scannerv1alpha1.AddToScheme, object)
+	e := &engine{states: map[string]sinks.State{string(object.UID): {Planned: true}}}
+	r := NewReconciler(lagging, e, &sinks.Factory{Config: &sinks.Config{Credentials: []string{"c"}}, Clock: now}, now)
+	lagging.LastStatusWins(t, r, object, scannerv1alpha1.ConditionValid, "True/Active", "False/Invalid", func(changed bool) {
+		one := r.compiled[object.UID]
+		one.problem = nil
+		if changed {
+			one.problem = errors.New("x")
+		}
+		r.compiled[object.UID] = one
+	}, func() string { return said(object) })
 }

@@ -5,11 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
 	"github.com/scanner-operator/scanner-operator/internal/kube"
@@ -23,26 +20,15 @@ const maxMessage = 1024
 // writeStatuses writes the statuses that have changed. It returns false when some are left for another time.
 func (r *Reconciler) writeStatuses(ctx context.Context, objects []scannerv1alpha1.ReportSink) (bool, error) {
 	states := r.engine.States()
-	all := true
+	changes := make([]kube.StatusChange, 0, len(objects))
 	for i := range objects {
 		before := &objects[i]
 		after := before.DeepCopy()
 		r.setStatus(after, states[string(after.UID)], i >= sinks.MaxSinks)
-		if equality.Semantic.DeepEqual(before.Status, after.Status) {
-			continue
-		}
-		if !r.patches.AllowN(r.clock.Now(), 1) {
-			return false, nil
-		}
-		switch err := kube.PatchStatus(ctx, r.client, before, after); {
-		case apierrors.IsConflict(err):
-			// The cache is behind.
-			all = false
-		case client.IgnoreNotFound(err) != nil:
-			return false, err
-		}
+		changes = append(changes, kube.StatusChange{Before: before, After: after, From: before.Status.Conditions, To: after.Status.Conditions})
 	}
-	return all, nil
+	_, complete, err := r.statuses.Write(ctx, changes)
+	return complete, err
 }
 
 // setStatus says whether a sink is in effect, and what became of its reports.

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel/trace"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
+	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
 
 const (
@@ -296,8 +298,8 @@ func (o *output) outOfMemory() bool {
 	return bytes.Contains(o.begin.Bytes(), []byte("out of memory")) || bytes.Contains(o.begin.Bytes(), []byte("cannot allocate memory"))
 }
 
-// last returns the last line.
+// last returns the end of the last line. What is kept can begin within a character.
 func (o *output) last() string {
 	lines := bytes.Split(bytes.TrimSpace(o.end.Bytes()), []byte("\n"))
-	return string(lines[len(lines)-1])
+	return truncate.Last(string(lines[len(lines)-1]), maxChildLog-utf8.UTFMax)
 }

@@ -48,3 +48,19 @@ func TestChildGrowsWithinTheBound(t *testing.T) {
 		t.Errorf("to %s, beyond the bound", next)
 	}
 }
+
+// TestLastLine: what a child wrote last is kept from a whole character on.
+func TestLastLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "first\nlast\n": "last",
+		"x" + strings.Repeat("😀", maxChildLog): strings.Repeat("😀", maxChildLog/4-1), "x" + strings.Repeat("😀", maxChildLog) + "y": strings.Repeat("😀", maxChildLog/4-2) + "y",
+	} {
+		var o output
+		if _, err := o.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if got := o.last(); got != want {
+			t.Errorf("%.20q: got %d bytes that begin with %.20q, want %d that begin with %.20q", text, len(got), got, len(want), want)
+		}
+	}
+}

@@ -59,7 +59,7 @@ func (j *Jobs) conclude(ctx context.Context, record *store.ScanJob, job *batchv1
 		}
 	}
 	attempt.Done = true
-	return j.deleteEnded(ctx, job, attempt)
+	return j.deleteEnded(ctx, job, attempt, record.SBOMSHA256 != "")
 }
 
 // deletions are those of Jobs that are over. The zero value is ready.
@@ -98,8 +98,8 @@ func (d *deletions) keep(job *batchv1.Job, rejected bool, took time.Duration, no
 	d.kept[job.UID] = keptJob{now.Add(wait), wait}
 }
 
-// deleteEnded deletes a Job that is over. All scans wait for it, so that it takes little time: a webhook may hang.
-func (j *Jobs) deleteEnded(ctx context.Context, job *batchv1.Job, attempt *Attempt) error {
+// deleteEnded deletes a Job that is over; stored says that its SBOM is. All scans wait for it, so that it takes little time: a webhook may hang.
+func (j *Jobs) deleteEnded(ctx context.Context, job *batchv1.Job, attempt *Attempt, stored bool) error {
 	began := j.clock.Now()
 	if began.Before(j.deletions.kept[job.UID].again) || began.Before(j.deletions.hanging[job.Namespace]) {
 		return nil
@@ -115,6 +115,9 @@ func (j *Jobs) deleteEnded(ctx context.Context, job *batchv1.Job, attempt *Attem
 	j.deletions.spent += took
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		delete(j.deletions.kept, job.UID)
+		if err == nil {
+			logr.FromContextOrDiscard(ctx).Info("Deleted scan Job", "namespace", job.Namespace, "job", job.Name, "sbomStored", stored)
+		}
 		return nil
 	}
 	// Admission, or missing rights in the namespace.

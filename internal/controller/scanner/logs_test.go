@@ -1,11 +1,13 @@
 package scanner
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	testclock "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/scanner-operator/scanner-operator/internal/controller/controllertest"
@@ -36,4 +38,25 @@ func TestLogs(t *testing.T) {
 	cataloger.attempts[name] = Attempt{Key: key, ScannerUID: "me", Done: true, Outcome: model.Outcome{Reason: model.ReasonOutOfDisk, Message: "full"}}
 	expect("failed", `"msg"="Scan failed" "image"="`+key.ImageID)
 	expect("settled", "")
+}
+
+// TestDeletedJobsAreLogged: the Job of a scan for which nobody waits any more is deleted, and the log tells so once.
+func TestDeletedJobsAreLogged(t *testing.T) {
+	job := scanJobOf()
+	job.Finalizers = []string{"foregroundDeletion"}
+	c, kept := clientWith(t, job), records(t, job)
+	jobs, logs := jobsOn(c, c, kept, testclock.NewFakeClock(now)), &controllertest.Logs{}
+	expect := func(step string, want ...string) {
+		t.Helper()
+		if _, err := jobs.Attempts(logs.Context(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		if got := logs.Take(); !slices.Equal(got, want) {
+			t.Errorf("%s: logs %q, want %q", step, got, want)
+		}
+	}
+	expect("under way")
+	kept.close("scan-a")
+	expect("over", `"level"=0 "msg"="Deleted scan Job" "namespace"="shop" "job"="scan-a" "sbomStored"=false`)
+	expect("being deleted")
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -138,14 +139,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, fmt.Errorf("apply the VEX documents: %w", err)
 	}
 	setApplied(after, all)
-	if err := kube.PatchStatus(ctx, r.client, &before, after); err != nil {
-		if apierrors.IsConflict(err) {
-			// The cache is behind.
-			return kube.RetryConflict, nil
-		}
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	return ctrl.Result{RequeueAfter: max(time.Second, min(recountAfter, r.due(after, true)))}, nil
+	return kube.Reporter{Kind: kube.KindVEXSource, Client: r.client}.Report(ctx, kube.Outcome{
+		Before: &before, After: after, Status: after.Status, RequeueAfter: max(time.Second, min(recountAfter, r.due(after, true))),
+		Written: func() { kube.LogConditions(ctx, after, before.Status.Conditions, after.Status.Conditions) },
+	})
 }
 
 // full reports whether the decisions of a source apply in full.
@@ -161,7 +158,10 @@ func (r *Reconciler) restrict(ctx context.Context, source *scannerv1alpha1.VEXSo
 		return err
 	}
 	if !isOf(stored, subject, source) {
-		_, err := r.store.DeleteVEX(ctx, store.VEXKindSource, source.Name, "")
+		deleted, err := r.store.DeleteVEX(ctx, store.VEXKindSource, source.Name, "")
+		if deleted {
+			logr.FromContextOrDiscard(ctx).Info("Deleted the documents of an earlier spec of a VEXSource", "object", source.Name)
+		}
 		return err
 	}
 	version, exported := stored.Version, stored.ExportedDecisions && full(source)
@@ -184,8 +184,12 @@ func (r *Reconciler) forget(ctx context.Context, name types.NamespacedName) erro
 	r.mu.Lock()
 	delete(r.attempts, name)
 	r.mu.Unlock()
-	if _, err := r.store.DeleteVEX(ctx, store.VEXKindSource, name.Name, ""); err != nil {
+	deleted, err := r.store.DeleteVEX(ctx, store.VEXKindSource, name.Name, "")
+	if err != nil {
 		return err
+	}
+	if deleted {
+		logr.FromContextOrDiscard(ctx).Info("Deleted the documents of a VEXSource that does not exist", "object", name.Name)
 	}
 	if _, err := r.applier.Apply(ctx); err != nil {
 		return fmt.Errorf("apply the VEX documents without those of %s: %w", name.Name, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
+	"github.com/scanner-operator/scanner-operator/internal/controller/controllertest"
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqlstore"
@@ -386,4 +388,49 @@ func TestStatusIsWrittenOnce(t *testing.T) {
 	if _, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "absent"}}); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestLogs checks that the log tells at level info how the conditions of a source change and that its documents are deleted, and nothing once all is settled.
+func TestLogs(t *testing.T) {
+	w := newWorld(t, vendorSource("vendor"))
+	logs := &controllertest.Logs{}
+	expect := func(step string, want ...string) {
+		t.Helper()
+		if _, err := w.Reconcile(logs.Context(t.Context()), ctrl.Request{NamespacedName: types.NamespacedName{Name: "vendor"}}); err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range want {
+			want[i] = `"level"=0 "msg"=` + line
+		}
+		if got := logs.Take(); !slices.Equal(got, want) {
+			t.Errorf("%s: logs %q, want %q", step, got, want)
+		}
+	}
+	condition := func(kind, from, to string) string {
+		return fmt.Sprintf(`"Condition changed" "object"="vendor" "condition"=%q "from"=%q "to"=%q`, kind, from, to)
+	}
+	w.server.content, w.server.version = document("fixed", "pkg:npm/a"), "1"
+	expect("fetched", condition("Valid", "", "True/DocumentsValid"), condition("Applied", "", "True/Applied"))
+	expect("settled")
+	w.clock.Step(time.Hour)
+	w.server.content, w.server.version = document("fixed", "pkg:npm/b"), "2"
+	expect("other documents, and other numbers")
+	w.clock.Step(time.Hour)
+	w.server.content, w.server.version = "{}", "3"
+	expect("documents that cannot be read", condition("Valid", "True/DocumentsValid", "False/DocumentsInvalid"))
+	changed := w.get("vendor")
+	changed.Generation++
+	changed.Spec.HTTP.URL = "https://other.example"
+	if err := w.Client.Update(t.Context(), changed); err != nil {
+		t.Fatal(err)
+	}
+	expect("another URL", `"Deleted the documents of an earlier spec of a VEXSource" "object"="vendor"`, condition("Applied", "True/Applied", "False/NotFetched"))
+	w.clock.Step(time.Hour)
+	w.server.content, w.server.version = document("fixed", "pkg:npm/a"), "4"
+	expect("fetched again", condition("Valid", "False/DocumentsInvalid", "True/DocumentsValid"), condition("Applied", "False/NotFetched", "True/Applied"))
+	if err := w.Client.Delete(t.Context(), w.get("vendor")); err != nil {
+		t.Fatal(err)
+	}
+	expect("deleted", `"Deleted the documents of a VEXSource that does not exist" "object"="vendor"`)
+	expect("settled without it")
 }

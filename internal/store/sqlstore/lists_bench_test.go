@@ -85,11 +85,11 @@ func BenchmarkLists(b *testing.B) {
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(out, "list\trows\tp50\tp99\tat most %s\n", listBound)
 	for _, one := range times {
-		verdict := "yes"
+		within := "yes"
 		if one.p99 >= listBound {
-			verdict = "NO"
+			within = "NO"
 		}
-		fmt.Fprintf(out, "%s\t%d\t%s\t%s\t%s\n", one.name, one.rows, one.p50.Round(100*time.Microsecond), one.p99.Round(100*time.Microsecond), verdict)
+		fmt.Fprintf(out, "%s\t%d\t%s\t%s\t%s\n", one.name, one.rows, one.p50.Round(100*time.Microsecond), one.p99.Round(100*time.Microsecond), within)
 	}
 	if err := out.Flush(); err != nil {
 		b.Error(err)

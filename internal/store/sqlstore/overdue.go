@@ -19,12 +19,12 @@ import (
 type overdueImage struct {
 	imagePlace
 	name imageName
-	// told are the keys of findings that events told of before, in ascending order; fresh are those that they tell of now, and ahead those of told that
-	// are due later again.
-	told, fresh, ahead []uint64
-	counts             model.SeverityCounts
-	earliest           int64
-	policies           policySet
+	// reported are the keys of findings that earlier events reported, in ascending order; fresh are those that are reported now, and ahead those of reported
+	// that are due later again.
+	reported, fresh, ahead []uint64
+	counts                 model.SeverityCounts
+	earliest               int64
+	policies               policySet
 }
 
 // overdueEvent is an event about overdue findings.
@@ -46,7 +46,7 @@ type overdueReport struct {
 func (s *Store) RecordOverdue(ctx context.Context) (time.Time, error) {
 	report, err := s.readOverdue(ctx)
 	if err == nil && len(report.changes) > 0 {
-		err = s.tellOverdue(ctx, report)
+		err = s.writeOverdue(ctx, report)
 	}
 	return fromMicros(report.next), err
 }
@@ -71,12 +71,12 @@ func (s *Store) readOverdue(ctx context.Context) (report overdueReport, err erro
 	return report, err
 }
 
-// tellOverdue writes the events of a report. Images that are not visible any more where it would be told, and those of which somebody told meanwhile, are
-// left out: the next report has what is left of them.
-func (s *Store) tellOverdue(ctx context.Context, report overdueReport) error {
+// writeOverdue writes the events of a report. Images that are not visible any more where it would be reported, and those that
+// another replica reported meanwhile, are left out: the next report has what is left of them.
+func (s *Store) writeOverdue(ctx context.Context, report overdueReport) error {
 	return s.write(ctx, whatOverdue, func(tx *txn) error {
 		images := changedImages(report.changes)
-		told, err := toldFindings(tx.DB, images)
+		reported, err := reportedFindings(tx.DB, images)
 		if err != nil {
 			return err
 		}
@@ -85,7 +85,9 @@ func (s *Store) tellOverdue(ctx context.Context, report overdueReport) error {
 			return err
 		}
 		changes, events := maps.Clone(report.changes), report.events
-		maps.DeleteFunc(changes, func(at imagePlace, one *overdueImage) bool { return !visible[at] || !slices.Equal(told[at], one.told) })
+		maps.DeleteFunc(changes, func(at imagePlace, one *overdueImage) bool {
+			return !visible[at] || !slices.Equal(reported[at], one.reported)
+		})
 		if len(changes) < len(report.changes) {
 			reader := *report.reader
 			reader.tx = tx.DB
@@ -98,7 +100,7 @@ func (s *Store) tellOverdue(ctx context.Context, report overdueReport) error {
 				return err
 			}
 		}
-		return tx.tell(changes)
+		return tx.markReported(changes)
 	})
 }
 
@@ -112,14 +114,14 @@ func changedImages(changes map[imagePlace]*overdueImage) []int64 {
 	return slices.Compact(images)
 }
 
-// overdue returns what changes by image and place: findings that are overdue and open and that no event told of, and those that events told of and that
-// are due later now, because a policy has changed. It also returns the next date. A date that had passed when its policy began to apply is left out.
+// overdue returns what changes by image and place: findings that are overdue and open and that no event has reported, and those that events have reported and
+// that are due later now, because a policy has changed. It also returns the next date. A date that had passed when its policy began to apply is left out.
 func (r *dueReader) overdue(now int64) (changes map[imagePlace]*overdueImage, next int64, err error) {
 	var begun []int64
 	if err := r.tx.Raw("SELECT since FROM policies WHERE applies = 1 ORDER BY name").Scan(&begun).Error; err != nil {
 		return nil, 0, err
 	}
-	told, err := toldFindings(r.tx, nil)
+	reported, err := reportedFindings(r.tx, nil)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -134,14 +136,14 @@ func (r *dueReader) overdue(now int64) (changes map[imagePlace]*overdueImage, ne
 	change := func(at imagePlace) *overdueImage {
 		one := changes[at]
 		if one == nil {
-			one = &overdueImage{imagePlace: at, told: told[at]}
+			one = &overdueImage{imagePlace: at, reported: reported[at]}
 			changes[at] = one
 		}
 		return one
 	}
-	still := map[imagePlace][]uint64{} // The keys of findings that events told of and that are overdue.
+	still := map[imagePlace][]uint64{} // The keys of findings that events have reported and that are overdue.
 	err = r.each(nil, targets, func(t *dueTarget, f *dueFinding, at int64, by int) {
-		_, known := slices.BinarySearch(told[t.imagePlace], f.key)
+		_, known := slices.BinarySearch(reported[t.imagePlace], f.key)
 		if at > now && (next == 0 || at < next) {
 			next = at
 		}
@@ -181,16 +183,16 @@ func findingKey(packageID int64, vulnerability, namespace string) uint64 {
 // keySize is the number of bytes of a key in overdue_told and overdue_told_namespaces.
 const keySize = 8
 
-// toldFindings reads the keys of the findings that events told of, by image and place; nil stands for all images.
-func toldFindings(tx *gorm.DB, images []int64) (map[imagePlace][]uint64, error) {
-	told := map[imagePlace][]uint64{}
+// reportedFindings reads the keys of the findings that events have reported, by image and place; nil stands for all images.
+func reportedFindings(tx *gorm.DB, images []int64) (map[imagePlace][]uint64, error) {
+	reported := map[imagePlace][]uint64{}
 	read := func(rows *gorm.DB, namespace string) error {
 		return eachRow(rows.Select("o.image_pk, "+namespace+" AS namespace, o.findings"), func(scan func(...any) error) error {
 			var at imagePlace
 			var content []byte
 			err := scan(&at.image, &at.workload.Namespace, &content)
 			for ; len(content) >= keySize; content = content[keySize:] {
-				told[at] = append(told[at], binary.BigEndian.Uint64(content))
+				reported[at] = append(reported[at], binary.BigEndian.Uint64(content))
 			}
 			return err
 		})
@@ -201,11 +203,11 @@ func toldFindings(tx *gorm.DB, images []int64) (map[imagePlace][]uint64, error) 
 		}
 		return read(of(tx.Table("overdue_told_namespaces AS o"), "o.image_pk", part), "o.namespace")
 	})
-	return told, err
+	return reported, err
 }
 
-// tell notes the findings that events told of.
-func (t *txn) tell(changes map[imagePlace]*overdueImage) error {
+// markReported notes the findings that events have reported.
+func (t *txn) markReported(changes map[imagePlace]*overdueImage) error {
 	byNamespace := map[string][]int64{}
 	for at := range changes {
 		byNamespace[at.workload.Namespace] = append(byNamespace[at.workload.Namespace], at.image)
@@ -240,10 +242,10 @@ func (t *txn) tell(changes map[imagePlace]*overdueImage) error {
 	return t.Insert("overdue_told_namespaces", []string{"namespace", "image_pk", "findings"}, inNamespaces, "")
 }
 
-// content has the keys of all findings that events told of, as they are stored.
+// content has the keys of all findings that events have reported, as they are stored.
 func (o *overdueImage) content() []byte {
 	slices.Sort(o.ahead)
-	keys := slices.DeleteFunc(slices.Concat(o.told, o.fresh), func(key uint64) bool {
+	keys := slices.DeleteFunc(slices.Concat(o.reported, o.fresh), func(key uint64) bool {
 		_, later := slices.BinarySearch(o.ahead, key)
 		return later
 	})

@@ -10,7 +10,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-// addNamespaces adds to targets the images that something runs in each namespace, with what who sees this namespace alone is told of them. Their
+// addNamespaces adds to targets the images that something runs in each namespace, with what is reported to those who see this namespace alone. Their
 // workload is the namespacePlace.
 func (r *dueReader) addNamespaces(targets map[int64][]*dueTarget) error {
 	if len(r.policies) == 0 {
@@ -154,15 +154,15 @@ func (r *dueReader) placeOwners(all []*overdueImage) (map[imagePlace][]string, e
 
 // clusterEvents makes the events about the cluster.
 func (r *dueReader) clusterEvents(all []*overdueImage, owners map[imagePlace][]string) []overdueEvent {
-	told := all[:min(len(all), store.MaxOverdueEvents)]
+	listed := all[:min(len(all), store.MaxOverdueEvents)]
 	var events []overdueEvent
-	for _, one := range told {
+	for _, one := range listed {
 		at := fromMicros(one.earliest)
 		events = append(events, overdueEvent{store.EventFindingOverdue, one.name, store.OverdueEvent{
 			Findings: one.counts, DueAt: &at, Owners: owners[one.imagePlace], Policies: r.policyNames(one), Keys: one.keys(store.MaxFindingKeys),
 		}})
 	}
-	if omitted := len(all) - len(told); omitted > 0 {
+	if omitted := len(all) - len(listed); omitted > 0 {
 		events = append(events, overdueEvent{kind: store.EventFindingOverdue, data: store.OverdueEvent{Omitted: omitted}})
 	}
 	return events
@@ -170,10 +170,10 @@ func (r *dueReader) clusterEvents(all []*overdueImage, owners map[imagePlace][]s
 
 // namespaceEvent makes the event about a namespace.
 func (r *dueReader) namespaceEvent(namespace string, all []*overdueImage, owners map[imagePlace][]string) store.NamespaceOverdueEvent {
-	told := all[:min(len(all), store.MaxOverdueEvents)]
-	event := store.NamespaceOverdueEvent{Namespace: namespace, Omitted: len(all) - len(told), Policies: r.policyNames(told...)}
+	listed := all[:min(len(all), store.MaxOverdueEvents)]
+	event := store.NamespaceOverdueEvent{Namespace: namespace, Omitted: len(all) - len(listed), Policies: r.policyNames(listed...)}
 	room := store.MaxFindingKeys
-	for _, one := range told {
+	for _, one := range listed {
 		keys := one.keys(room)
 		room -= len(keys)
 		event.Images = append(event.Images, store.OverdueImage{

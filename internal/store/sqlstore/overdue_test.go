@@ -12,8 +12,8 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-// TestOverdueWhereAnImageRunsNoMore: an image that leaves a namespace while overdue findings are computed delays nothing that is told of other places, and
-// what another process told meanwhile is not told again.
+// TestOverdueWhereAnImageRunsNoMore: an image that leaves a namespace while overdue findings are computed delays nothing that is reported about other places, and
+// what another process reported meanwhile is not reported again.
 func TestOverdueWhereAnImageRunsNoMore(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, config Config) {
@@ -45,8 +45,8 @@ func TestOverdueWhereAnImageRunsNoMore(t *testing.T) {
 			t.Fatalf("there are %d changes, want those of the cluster and of two namespaces", len(report.changes))
 		}
 		must(s.db.Writer().Exec("DELETE FROM image_namespaces WHERE namespace = 'left'").Error)
-		for range 2 { // The second time, another process has told.
-			must(s.tellOverdue(t.Context(), report))
+		for range 2 { // The second time, another process has reported them.
+			must(s.writeOverdue(t.Context(), report))
 		}
 		events, err := s.EventsSince(t.Context(), store.AllNamespaces(), last, store.MaxKeys)
 		must(err)
@@ -94,7 +94,7 @@ func TestOverdueAfterAnEdit(t *testing.T) {
 						t.Fatal(problems, err)
 					}
 				}
-				told := func(what string, want ...string) {
+				reported := func(what string, want ...string) {
 					t.Helper()
 					if _, err := s.RecordOverdue(t.Context()); err != nil {
 						t.Fatal(err)
@@ -107,17 +107,17 @@ func TestOverdueAfterAnEdit(t *testing.T) {
 				sync(30)
 				decide("CVE-0")
 				clk.Step(48 * time.Hour)
-				told("suppressed when the date passed")
+				reported("suppressed when the date passed")
 				for _, low := range between {
 					clk.Step(time.Hour)
 					sync(low)
 				}
-				told("changed")
+				reported("changed")
 				decide()
 				if name == "edited" {
-					told("suppressed no more", "finding.overdue", "namespace.overdue")
+					reported("suppressed no more", "finding.overdue", "namespace.overdue")
 				} else {
-					told("suppressed no more")
+					reported("suppressed no more")
 				}
 			})
 		})

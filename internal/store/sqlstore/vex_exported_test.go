@@ -93,15 +93,15 @@ func randomExceptions(r *rand.Rand, now time.Time) []store.Decision {
 	return all
 }
 
-// verdict is what is compared of a finding.
-type verdict struct {
+// outcome is what is compared of a finding.
+type outcome struct {
 	Suppressed                     bool
 	Status                         model.DecisionStatus
 	Justification, Comment, Expiry string
 }
 
-// open is the verdict about a finding that nothing is stated about.
-func (v verdict) open() bool { return v == verdict{} }
+// open is the outcome about a finding that nothing is stated about.
+func (v outcome) open() bool { return v == outcome{} }
 
 // allExported are the findings of an image.
 func allExported(t *testing.T, s *Store, image model.ImageKey) []model.Finding {
@@ -113,13 +113,13 @@ func allExported(t *testing.T, s *Store, image model.ImageKey) []model.Finding {
 	return page.Findings
 }
 
-// verdicts are those about the findings of all images, each with the first decision that is stated of it.
-func verdicts(t *testing.T, s *Store) map[string]verdict {
+// outcomes are those about the findings of all images, each with the first decision that is stated of it.
+func outcomes(t *testing.T, s *Store) map[string]outcome {
 	t.Helper()
-	all := map[string]verdict{}
+	all := map[string]outcome{}
 	for _, image := range exported {
 		for _, f := range allExported(t, s, image) {
-			v := verdict{Suppressed: f.Suppressed}
+			v := outcome{Suppressed: f.Suppressed}
 			at := slices.IndexFunc(f.Decisions, func(d model.Decision) bool {
 				return d.Suppresses && f.Suppressed || !f.Suppressed && d.Status == model.DecisionUnderInvestigation
 			})
@@ -213,7 +213,7 @@ func TestExportedDecisions(t *testing.T) {
 				if problems, err := from.SyncDecisions(t.Context(), store.DecisionSourceKubernetes, randomExceptions(r, clk.Now())); err != nil || len(problems) > 0 {
 					t.Fatal(problems, err)
 				}
-				want, content := verdicts(t, from), exportAll(t, from, format)
+				want, content := outcomes(t, from), exportAll(t, from, format)
 				if len(content) == 0 {
 					continue
 				}
@@ -227,7 +227,7 @@ func TestExportedDecisions(t *testing.T) {
 				}
 				expect := func(what string) {
 					t.Helper()
-					if diff := cmp.Diff(want, verdicts(t, to)); diff != "" {
+					if diff := cmp.Diff(want, outcomes(t, to)); diff != "" {
 						t.Fatalf("seed %d, %s, %s (-exported +read): %s\n%s", seed, format, what, diff, content)
 					}
 					scanned := scanSuppresses(t, to, content, clk.Now())
@@ -279,7 +279,7 @@ func TestExportedDecisions(t *testing.T) {
 					}
 					for name, v := range want {
 						if v.Expiry == end {
-							want[name] = verdict{}
+							want[name] = outcome{}
 							ended++
 						}
 					}
@@ -299,7 +299,7 @@ func TestExportedDecisions(t *testing.T) {
 					}
 				}
 				apply(false)
-				for name, v := range verdicts(t, to) {
+				for name, v := range outcomes(t, to) {
 					status := before[name].Status
 					if suppressed := status.Suppresses() && status != model.DecisionAcceptedRisk; suppressed != v.Suppressed {
 						t.Errorf("seed %d, %s, status only: %s has %+v, was exported as %+v", seed, format, name, v, before[name])

@@ -238,14 +238,14 @@ func scanned(t *testing.T, sources map[string][]store.VEXContent, distribution s
 	}
 	result, err := set.Apply(t.Context(), model.ImageNames{CPE: distribution}, all, semantic{}, time.Now())
 	must(t, err)
-	verdicts := map[string]string{}
+	statuses := map[string]string{}
 	for _, f := range result.Open {
-		verdicts[f.Vulnerability.ID+" "+f.Package.Name] = "open"
+		statuses[f.Vulnerability.ID+" "+f.Package.Name] = "open"
 	}
 	for _, f := range result.Suppressed {
-		verdicts[f.Vulnerability.ID+" "+f.Package.Name] = f.Suppression.Status
+		statuses[f.Vulnerability.ID+" "+f.Package.Name] = f.Suppression.Status
 	}
-	return verdicts
+	return statuses
 }
 
 // stored says what the store makes of them.
@@ -253,18 +253,18 @@ func stored(t *testing.T, s *sqlstore.Store, key model.ImageKey) map[string]stri
 	t.Helper()
 	list, err := s.Findings(t.Context(), store.AllNamespaces(), store.FindingQuery{Image: key, Suppressed: true, Page: store.Page{Size: store.MaxPageSize}})
 	must(t, err)
-	verdicts := map[string]string{}
+	statuses := map[string]string{}
 	for _, f := range list.Findings {
 		name := f.Vulnerability.ID + " " + f.Package.Name
-		verdicts[name] = "open"
+		statuses[name] = "open"
 		if len(f.Decisions) > 1 {
 			t.Errorf("%s has %d decisions", name, len(f.Decisions))
 		}
 		if f.Suppressed {
-			verdicts[name] = map[model.DecisionStatus]string{model.DecisionNotAffected: "not_affected", model.DecisionFixed: "fixed"}[f.Decisions[0].Status]
+			statuses[name] = map[model.DecisionStatus]string{model.DecisionNotAffected: "not_affected", model.DecisionFixed: "fixed"}[f.Decisions[0].Status]
 		}
 	}
-	return verdicts
+	return statuses
 }
 
 func init() {
@@ -273,9 +273,9 @@ func init() {
 	}
 }
 
-// TestVerdictsOfScans compares what the store makes of random documents with what "scan --vex" does, whenever documents come, change and go, and
+// TestStatusesAsInScans compares what the store makes of random documents with what "scan --vex" does, whenever documents come, change and go, and
 // whether findings are there before or come later.
-func TestVerdictsOfScans(t *testing.T) {
+func TestStatusesAsInScans(t *testing.T) {
 	t.Parallel()
 	rhel := "cpe:/o:redhat:enterprise_linux:9::baseos"
 	suppressed := 0
@@ -324,16 +324,16 @@ func TestVerdictsOfScans(t *testing.T) {
 			}
 			// The packages of RHEL are in the distribution, and the others are not.
 			want, inRHEL := scanned(t, sources, ""), scanned(t, sources, rhel)
-			for name, verdict := range inRHEL {
+			for name, status := range inRHEL {
 				if strings.HasSuffix(name, " openssl-libs") {
-					want[name] = verdict
+					want[name] = status
 				}
 			}
 			if diff := cmp.Diff(want, stored(t, s, key)); diff != "" {
 				t.Fatalf("seed %d, step %d (-scan +store): %s", seed, step, diff)
 			}
-			for _, verdict := range want {
-				if verdict != "open" {
+			for _, status := range want {
+				if status != "open" {
 					suppressed++
 				}
 			}
