@@ -15,7 +15,7 @@ LONG_TESTS    := TestFullEqualsIncremental|TestSourceBeyondBounds|TestEveryKindO
 # The suites of the store: the concurrent part with the race detector, and the whole of each without it.
 STORE_SUITES  := TestSQLite|TestPostgres|TestMySQL
 # Packages without concurrency: pure functions, programs that run other programs. All others are tested with the race detector.
-PLAIN      := api hack internal/coverage internal/decision internal/inventory internal/model internal/report internal/scanjob internal/version test
+PLAIN      := api hack internal/advice internal/candidates internal/coverage internal/decision internal/inventory internal/manifest internal/model internal/registries internal/report internal/scanjob internal/summary internal/truncate internal/vex internal/version test
 PACKAGES    = $$($(GO) list ./... | grep -v '/test/parity$$')
 plain      := -E '^$(MODULE)/($(shell echo '$(PLAIN)' | tr ' ' '|'))(/|$$)'
 # The packages that take longest, which start first: the last to end would otherwise run alone.
