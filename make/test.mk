@@ -10,8 +10,10 @@ RACE       := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc
 HOSTILE_TESTS := ^TestHostile
 # Tests that kill or interrupt what they start, and those with much content. "make test-full" has them do so at every point.
 CRASH_TESTS   := TestKilledMigration|TestKilledProcessLosesNothing|TestKilledProcessLeavesOneResultSet|TestInterruptedDiscard|TestLargeContent|TestMigrationOfContent|TestKill
+# Those of the API that send one request after the other.
+SERVER_TESTS  := TestContract|TestExports|TestVEXExports|TestVEXExportsAreBounded|TestMatrixOfPreviews|TestMatrixOfEventKinds|TestMatrixOfPositions|TestMatrixOfDecisions|TestMatrixOfLargeLists|TestMatrixWithoutPermissions
 # Long tests without concurrency, which "make parity" runs without the race detector.
-LONG_TESTS    := TestFullEqualsIncremental|TestSourceBeyondBounds|TestEveryKindOfChange|TestCompareBuilds|TestVisible|TestMigrationOfValues|TestLeastRights|TestSchemasAgree|TestRemovedDecisions|TestScoresWithoutMatching|$(CRASH_TESTS)
+LONG_TESTS    := TestFullEqualsIncremental|TestSourceBeyondBounds|TestEveryKindOfChange|TestCompareBuilds|TestVisible|TestMigrationOfValues|TestLeastRights|TestSchemasAgree|TestRemovedDecisions|TestScoresWithoutMatching|$(SERVER_TESTS)|$(CRASH_TESTS)
 # The suites of the store: the concurrent part with the race detector, and the whole of each without it.
 STORE_SUITES  := TestSQLite|TestPostgres|TestMySQL
 # Packages without concurrency: pure functions, programs that run other programs. All others are tested with the race detector.
@@ -114,7 +116,7 @@ test-headlamp: $(HEADLAMP)/node_modules/.package-lock.json ## Lint, test and bui
 .PHONY: parity
 parity: ## Compare our findings, and the difference of databases, with Grype's own on the same input, and stores with models.
 	$(GO_TEST) ./test/parity/...
-	$(GO_TEST) -run '^($(LONG_TESTS)|$(STORE_SUITES))$$' ./internal/store/sqlstore ./internal/matching ./internal/vexdecisions ./internal/vulndb
+	$(GO_TEST) -run '^($(LONG_TESTS)|$(STORE_SUITES))$$' ./internal/store/sqlstore ./internal/matching ./internal/server ./internal/vexdecisions ./internal/vulndb
 
 .PHONY: vex-examples
 vex-examples: ## Read the published examples of CSAF and CycloneDX, from the internet or the copies in VEX_EXAMPLES.
