@@ -8,7 +8,8 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 MODULE  := github.com/scanner-operator/scanner-operator
-LDFLAGS := -s -w -X $(MODULE)/internal/version.Version=$(VERSION)
+# Functions begin at a multiple of 8 bytes instead of 32, which makes the program 1.5 MB smaller (docs/decisions/0113-size-of-the-program-again.md).
+LDFLAGS := -s -w -funcalign=8 -X $(MODULE)/internal/version.Version=$(VERSION)
 GO      ?= go
 KUBECTL ?= kubectl
 IMG     ?= localhost/scanner-operator:dev

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Runs make targets and prints the wall and CPU seconds of each: steps.sh NAME STEP... [-- STEP...]...
+# Runs make targets and prints the wall and CPU seconds of each: steps.sh NAME STEP... [-- [nice] STEP...]...
 # The steps before the first "--" run one after the other. Each further group runs after them, its steps one after the other too,
-# but concurrently with the other groups if there is more than one processor. After a failure, no other step starts.
+# but concurrently with the other groups if there is more than one processor. A step A+B is two that run concurrently. A group that begins
+# with "nice" has a lower priority: it gets what the others leave, and at least a tenth. After a failure, no other step starts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 name=$1
@@ -33,21 +34,31 @@ run() {
 
 # group PREFIX STEP... runs steps until one has failed, also in another group.
 group() {
-	local with_prefix=$1 step
+	local with_prefix=$1 step part
 	shift
+	if [[ "$1" == nice ]]; then
+		shift
+		[[ -z "$with_prefix" ]] || renice -n 10 -p "$BASHPID" >/dev/null
+	fi
 	for step in "$@"; do
 		[[ ! -e "$results/failed" ]] || return 0
-		run "$step" "${with_prefix:+$step: }" || return 0
+		if ((processors == 1)) || [[ "$step" != *+* ]]; then
+			for part in ${step//+/ }; do run "$part" "${with_prefix:+$part: }" || return 0; done
+		else
+			for part in ${step//+/ }; do run "$part" "$part: " & done
+			wait
+		fi
 	done
 }
 
+processors=$(getconf _NPROCESSORS_ONLN)
 groups=("")
 for argument in "$@"; do
 	if [[ "$argument" == -- ]]; then groups+=(""); else groups[-1]+=" $argument"; fi
 done
 for i in "${!groups[@]}"; do
 	read -ra steps <<<"${groups[i]}"
-	if ((i > 0 && ${#groups[@]} > 2 && $(getconf _NPROCESSORS_ONLN) > 1)); then
+	if ((i > 0 && ${#groups[@]} > 2 && processors > 1)); then
 		group prefix "${steps[@]}" &
 	else
 		group "" "${steps[@]}"

@@ -1,27 +1,29 @@
 ##@ Test
 
-# The steps of "make test". Every one can be run by itself. Those with operators that have deadlines run alone, and those in a browser: beside the others,
-# two processors start pods and answer later than the tests permit, and Chromium stands still for seconds. The groups run concurrently: the second one
-# waits more than it computes.
-TEST_STEPS := setup ui e2e scale-sample faults-sample test-ui ui-scale-sample -- lint verify test-integration -- hostile parity
+# The steps of "make test". Those with operators that have deadlines, and those in a browser, follow one another: beside others with the same priority,
+# two processors start pods and answer later than the tests permit, and Chromium stands still for seconds. They wait more than they compute, so what
+# only computes runs meanwhile with a lower priority, first what takes longest.
+TEST_STEPS := setup ui -- e2e scale-sample faults-sample test-ui ui-scale-sample test-integration+hostile -- nice parity lint verify
 # The race detector instruments all but SQLite, which is C code translated to Go and would be 20 times slower.
 RACE       := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
 # The hostile corpus, which "make hostile" runs: without the race detector, since parsers of others race when they panic.
 HOSTILE_TESTS := ^TestHostile
 # Tests that kill or interrupt what they start, and those with much content. "make test-full" has them do so at every point.
 CRASH_TESTS   := TestKilledMigration|TestKilledProcessLosesNothing|TestKilledProcessLeavesOneResultSet|TestInterruptedDiscard|TestLargeContent|TestMigrationOfContent|TestKill
+# Those of the API that send one request after the other.
+SERVER_TESTS  := TestContract|TestExports|TestVEXExports|TestVEXExportsAreBounded|TestMatrixOfPreviews|TestMatrixOfEventKinds|TestMatrixOfPositions|TestMatrixOfDecisions|TestMatrixOfLargeLists|TestMatrixWithoutPermissions
 # Long tests without concurrency, which "make parity" runs without the race detector.
-LONG_TESTS    := TestFullEqualsIncremental|TestSourceBeyondBounds|TestEveryKindOfChange|TestCompare|TestVisible|TestMigrationOfValues|TestLeastRights|TestSchemasAgree|TestRemovedDecisions|TestScoresWithoutMatching|$(CRASH_TESTS)
+LONG_TESTS    := TestFullEqualsIncremental|TestSourceBeyondBounds|TestEveryKindOfChange|TestCompareBuilds|TestVisible|TestMigrationOfValues|TestLeastRights|TestSchemasAgree|TestRemovedDecisions|TestScoresWithoutMatching|$(SERVER_TESTS)|$(CRASH_TESTS)
 # The suites of the store: the concurrent part with the race detector, and the whole of each without it.
 STORE_SUITES  := TestSQLite|TestPostgres|TestMySQL
 # Packages without concurrency: pure functions, programs that run other programs. All others are tested with the race detector.
-PLAIN      := api hack internal/coverage internal/decision internal/inventory internal/model internal/report internal/scanjob internal/version test
+PLAIN      := api hack internal/advice internal/candidates internal/coverage internal/decision internal/inventory internal/manifest internal/model internal/registries internal/report internal/scanjob internal/summary internal/truncate internal/vex internal/version test
 PACKAGES    = $$($(GO) list ./... | grep -v '/test/parity$$')
 plain      := -E '^$(MODULE)/($(shell echo '$(PLAIN)' | tr ' ' '|'))(/|$$)'
 # The packages that take longest, which start first: the last to end would otherwise run alone.
 SLOW       := ./internal/setup/... ./internal/store/sqlstore ./internal/matching ./internal/server
-# Smaller binaries: the linker is a good part of what testing costs.
-GO_TEST    := $(GO) test -timeout 40m -ldflags=-w
+# Smaller binaries: the linker is a good part of what testing costs. "make lint" has vet's checks, and all others of it.
+GO_TEST    := $(GO) test -timeout 40m -ldflags=-w -vet=off
 # Modules other than the main one that hold code of ours, and not only the pins of tools.
 MODULES    := hack/gobuild hack/devcluster hack/devcluster/coredns test/dex test/s3 test/parity/grypecli
 
@@ -115,7 +117,7 @@ test-headlamp: $(HEADLAMP)/node_modules/.package-lock.json ## Lint, test and bui
 .PHONY: parity
 parity: ## Compare our findings, and the difference of databases, with Grype's own on the same input, and stores with models.
 	$(GO_TEST) ./test/parity/...
-	$(GO_TEST) -run '^($(LONG_TESTS)|$(STORE_SUITES))$$' ./internal/store/sqlstore ./internal/matching ./internal/vexdecisions ./internal/vulndb
+	$(GO_TEST) -run '^($(LONG_TESTS)|$(STORE_SUITES))$$' ./internal/store/sqlstore ./internal/matching ./internal/server ./internal/vexdecisions ./internal/vulndb
 
 .PHONY: vex-examples
 vex-examples: ## Read the published examples of CSAF and CycloneDX, from the internet or the copies in VEX_EXAMPLES.

@@ -58,7 +58,10 @@ func run(write bool) error {
 }
 
 // others are the folders of modules that stand for those of others, and the oldest API server, which shares no version with the others.
-var others = []string{"hack/go-getter", "hack/go-git", "hack/hcl", "hack/devcluster/oldest"}
+var others = []string{
+	"hack/brotli", "hack/containerd", "hack/go-crypto", "hack/go-cty", "hack/go-getter", "hack/go-git", "hack/hcl", "hack/minlz", "hack/sprig",
+	"hack/devcluster/oldest",
+}
 
 // modules returns the folders of the modules that compile programs.
 func modules() ([]string, error) {

@@ -91,7 +91,7 @@ func buildBinaries(ctx context.Context, src *source, platforms []v1.Platform, wo
 	var binaries []ociimage.Binary
 	for _, platform := range platforms {
 		binary := ociimage.Binary{Path: filepath.Join(work, platform.OS+"-"+platform.Architecture), Platform: platform}
-		flags := "-s -w -buildid= -X github.com/scanner-operator/scanner-operator/internal/version.Version=" + src.Version
+		flags := "-s -w -funcalign=8 -buildid= -X github.com/scanner-operator/scanner-operator/internal/version.Version=" + src.Version
 		// The build flags are spelled out, because those of the environment must not matter.
 		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags="+flags, "-o", binary.Path, "./cmd/scanner-operator")
 		cmd.Dir = src.Root

@@ -36,9 +36,9 @@ func databaseFile(installed vulndb.Installed) string {
 	return filepath.Join(installed.SQLiteDir(), v6.VulnerabilityDBFileName)
 }
 
-// TestCompare asks Grype itself every question that there is, of both databases: where the answers differ, the difference
+// TestCompareBuilds asks Grype itself every question that there is, of both databases: where the answers differ, the difference
 // must say so, and elsewhere it should not.
-func TestCompare(t *testing.T) {
+func TestCompareBuilds(t *testing.T) {
 	from := dbtest.Sample(t)
 	before := askAll(t, from)
 	for _, kind := range append(dbtest.Kinds(), dbtest.Renumber) {

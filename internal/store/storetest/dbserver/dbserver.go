@@ -1,6 +1,6 @@
 // Package dbserver gives tests databases on real servers. A server is started once for a test process, on loopback in a
-// directory of its own, and ends with the process, also when that is killed. Nothing waits for the disk: what was committed
-// survives when a test kills the server, but not the machine.
+// directory of its own, and ends with the process, also when that is killed. Nothing waits for the disk, and the directory is in
+// memory if there is room: what was committed survives when a test kills the server, but not the machine.
 package dbserver
 
 import (
@@ -256,7 +256,7 @@ func own(t testing.TB, p product) *Server {
 // start makes a directory with a new server and starts it.
 func start(p product) (*Server, error) {
 	removeStale(p)
-	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%s-%d-", prefix, p.name(), os.Getpid()))
+	dir, err := os.MkdirTemp(dataDir(), fmt.Sprintf("%s%s-%d-", prefix, p.name(), os.Getpid()))
 	if err != nil {
 		return nil, err
 	}
@@ -429,14 +429,16 @@ const prefix = "dbserver-"
 
 // removeStale removes the directories of processes that were killed.
 func removeStale(p product) {
-	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), prefix+p.name()+"-*"))
-	if err != nil {
-		return
-	}
-	for _, dir := range dirs {
-		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), prefix+p.name()+"-"), "-")
-		if number, err := strconv.Atoi(pid); err == nil && syscall.Kill(number, 0) == syscall.ESRCH {
-			_ = os.RemoveAll(dir)
+	for _, parent := range []string{os.TempDir(), memoryDir} {
+		dirs, err := filepath.Glob(filepath.Join(parent, prefix+p.name()+"-*"))
+		if err != nil {
+			return
+		}
+		for _, dir := range dirs {
+			pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), prefix+p.name()+"-"), "-")
+			if number, err := strconv.Atoi(pid); err == nil && syscall.Kill(number, 0) == syscall.ESRCH {
+				_ = os.RemoveAll(dir)
+			}
 		}
 	}
 }

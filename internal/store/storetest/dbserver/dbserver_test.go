@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -40,6 +41,23 @@ func TestServers(t *testing.T) {
 				t.Error("the database is gone")
 			}
 		})
+	}
+}
+
+func TestDataDir(t *testing.T) {
+	for name, c := range map[string]struct {
+		benchmarks bool
+		available  uint64
+		want       string
+	}{
+		"enough memory":    {available: minMemory, want: memoryDir},
+		"little memory":    {available: minMemory - 1, want: os.TempDir()},
+		"of an unknown OS": {want: os.TempDir()},
+		"large databases":  {benchmarks: true, available: 10 * minMemory, want: os.TempDir()},
+	} {
+		if got := dataDirOf(c.benchmarks, c.available); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
 	}
 }
 

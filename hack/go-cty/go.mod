@@ -1,0 +1,3 @@
+module github.com/zclconf/go-cty
+
+go 1.26.0

@@ -1,0 +1,3 @@
+module github.com/minio/minlz
+
+go 1.26.0
