@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
@@ -25,7 +26,7 @@ func visiblePolicies() []store.Policy {
 // due changes the policies of both stores.
 func (h *history) due() string {
 	var policies []store.Policy
-	text := "policies"
+	text := []string{"policies"}
 	for _, p := range visiblePolicies() {
 		if h.chance(2) {
 			continue
@@ -42,14 +43,14 @@ func (h *history) due() string {
 			}
 		}
 		policies = append(policies, p)
-		text += " " + p.Name
+		text = append(text, p.Name)
 	}
 	h.both(true, func(f *fixture) {
 		if problems := f.due(h.t, policies...); len(problems) > 0 {
 			h.t.Errorf("policies: %+v", problems)
 		}
 	})
-	return text
+	return strings.Join(text, " ")
 }
 
 // readSums adds the reads that sum up.

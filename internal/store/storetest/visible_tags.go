@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/google/go-cmp/cmp/cmpopts"
 
@@ -21,7 +22,7 @@ type visibleLookup struct {
 	key   model.ImageKey
 }
 
-// wanted are the lookups of the images that a scope runs, for who sees some namespaces.
+// wantedTags are the lookups of the images that a scope runs, for who sees some namespaces.
 func (h *history) wantedTags(scope string, in store.Namespaces) []store.WantedTags {
 	byImage := map[model.ImageKey]*store.WantedTags{}
 	var wanted []store.WantedTags
@@ -47,7 +48,7 @@ func (h *history) wantedTags(scope string, in store.Namespaces) []store.WantedTa
 // lookUp has both stores want the lookups of what runs, finishes one of them with other newer tags, and matches these. Part learns the result of a lookup that whole has
 // when one of its namespaces wants it.
 func (h *history) lookUp() string {
-	text := "look up"
+	text := []string{"look up"}
 	for _, scope := range []string{"scope-0", "scope-1"} {
 		whole, part := h.wantedTags(scope, store.AllNamespaces()), h.wantedTags(scope, h.in)
 		lookups := map[*fixture]map[model.ImageKey]store.TagLookup{h.whole: {}, h.part: {}}
@@ -69,7 +70,7 @@ func (h *history) lookUp() string {
 			if h.chance(3) {
 				h.results++
 				h.tags[of] = visibleTags(h.results, h.random.IntN(4))
-				text += fmt.Sprint(" ", scope, " ", n)
+				text = append(text, fmt.Sprint(scope, " ", n))
 				h.finishLookup(h.whole, &one, h.tags[of])
 			}
 			result, known := h.tags[of]
@@ -79,7 +80,7 @@ func (h *history) lookUp() string {
 			}
 		}
 	}
-	return text
+	return strings.Join(text, " ")
 }
 
 // visibleTags is a result with some newer tags. The content of an image follows from its tag.
