@@ -133,7 +133,8 @@ func (r *runner) readAll(ctx context.Context, current store.ResultSet, unmatched
 			if err != nil && !r.passedOver(ctx, key, err) {
 				return false, fmt.Errorf("reparse the SBOM of %s: %w", key, err)
 			}
-			complete = complete && done
+			// One that was passed over does not have to wait: it is tried again with all others, after rereadInterval.
+			complete = complete && (done || err != nil)
 		}
 		after = keys[len(keys)-1]
 		if unmatched {

@@ -164,3 +164,48 @@ func (r *rereading) ReplaceCatalog(ctx context.Context, key model.ImageKey, sbom
 	r.replaced(r.n)
 	return err
 }
+
+// unreplaceable is a store that lists one image as outdated, and cannot replace its catalog.
+type unreplaceable struct {
+	*sqlstore.Store
+	replaced int
+}
+
+func (u *unreplaceable) OutdatedCatalogs(_ context.Context, _ int, unmatched bool, after model.ImageKey, _ int) ([]model.ImageKey, error) {
+	if unmatched || after != (model.ImageKey{}) {
+		return nil, nil
+	}
+	return []model.ImageKey{numbered(0)}, nil
+}
+
+func (u *unreplaceable) ReplaceCatalog(context.Context, model.ImageKey, string, model.Catalog) error {
+	u.replaced++
+	return errors.New("a row is too long")
+}
+
+// TestAnSBOMThatCannotBeReplacedKeepsThePace: it is read again after an hour, as others are, and not in each pass.
+func TestAnSBOMThatCannotBeReplacedKeepsThePace(t *testing.T) {
+	s := &unreplaceable{Store: newStore(t)}
+	a, _ := newMatcher(t, s, newShelf(dbtest.Sample(t)))
+	now := clocktesting.NewFakeClock(time.Now())
+	a.clock = now
+	r := &runner{Matcher: a}
+	defer r.close()
+	fill(t, a, s.Store, map[model.ImageKey]string{numbered(0): goModules(module, "v0.1.0")})
+	pass := func() {
+		t.Helper()
+		for range 5 {
+			if err := r.pass(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	pass()
+	if s.replaced != 1 {
+		t.Errorf("the SBOM was read %d times in five passes, want once", s.replaced)
+	}
+	now.Step(rereadInterval)
+	if pass(); s.replaced != 2 {
+		t.Errorf("the SBOM was read %d times after %s, want once more", s.replaced-1, rereadInterval)
+	}
+}
