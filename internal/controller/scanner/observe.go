@@ -156,7 +156,7 @@ func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner, li
 	v.beyond, v.images, v.attempts = within.beyond, images, attempts
 	v.stalls, v.slow, v.rested = r.stalls.current(v.now)
 	v.active, v.queues, v.operator = active(attempts), &r.queues, r.Namespace
-	v.found = found{within.namespaces, set(wanted), read, v.reads}
+	v.found = found{within.namespaces, set(wanted), read, v.reads, r.pace.ghosts(client.ObjectKeyFromObject(scanner), containers, v.now)}
 	if v.pauses, err = r.registryPauses(ctx); err != nil {
 		return nil, err
 	}

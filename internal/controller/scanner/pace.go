@@ -55,16 +55,19 @@ type found struct {
 	images     map[model.ImageKey]bool
 	read       inventory.Options
 	reads      readable
+	// ghosts has when nodes were first missed that pods name and that are not known.
+	ghosts map[string]time.Time
 }
 
-// lacks reports whether a pod runs an image to catalog that was not found, or runs on a node that was not known.
+// lacks reports whether a pod runs an image to catalog that was not found, or names a node that is not known for the first time. A node may be known soon;
+// one that pods named before may never be.
 func (f *found) lacks(pod *corev1.Pod) bool {
 	if !f.namespaces[pod.Namespace] {
 		return false
 	}
 	containers := inventory.Containers(pod, f.read)
 	for i := range containers {
-		if c := &containers[i]; c.NodeUnknown || !f.images[c.Key] && f.reads.image(c) {
+		if c := &containers[i]; (c.NodeUnknown && f.ghosts[c.Node].IsZero()) || !f.images[c.Key] && f.reads.image(c) {
 			return true
 		}
 	}
@@ -77,6 +80,24 @@ func (p *pace) lacks(scanner types.NamespacedName, pod *corev1.Pod) bool {
 	last := p.rounds[scanner]
 	p.mu.Unlock()
 	return last.found.lacks(pod)
+}
+
+// ghosts returns the nodes that containers name and that are not known, with the time when they were first missed.
+func (p *pace) ghosts(scanner types.NamespacedName, containers []inventory.Container, now time.Time) map[string]time.Time {
+	p.mu.Lock()
+	before := p.rounds[scanner].found.ghosts
+	p.mu.Unlock()
+	missed := map[string]time.Time{}
+	for i := range containers {
+		name := containers[i].Node
+		if !containers[i].NodeUnknown || !missed[name].IsZero() {
+			continue
+		}
+		if missed[name] = before[name]; missed[name].IsZero() {
+			missed[name] = now
+		}
+	}
+	return missed
 }
 
 // begin notes that a reconcile begins.

@@ -174,3 +174,33 @@ func TestRestIsBounded(t *testing.T) {
 		})
 	}
 }
+
+// TestNodesThatDoNotExist: a pod names its node itself, and anyone who may create pods can name one that never comes.
+func TestNodesThatDoNotExist(t *testing.T) {
+	const took = 100 * time.Millisecond
+	ghost := podOf("ghost", imageKey("new").ImageID, 0)
+	ghost.Spec.NodeName = "ghost"
+	r, clock, queue := pacedReconciler(t, ghost)
+	r.pace.end(scannerName, clock.Now().Add(-took), clock.Now(), nil)
+	r.paced(concernsAll).Update(t.Context(), event.UpdateEvent{ObjectOld: ghost, ObjectNew: ghost}, queue)
+	if got := queue.next.Sub(clock.Now()); got != restFactor*took {
+		t.Errorf("after another event of a pod on a node that is not known, the Scanner rests for %s, want %s", got, restFactor*took)
+	}
+	reconciles := 0
+	for began := clock.Now(); clock.Since(began) < time.Hour; reconciles++ {
+		result, _ := reconcileOnce(t, r)
+		if reconciles == 0 && result.RequeueAfter != retryNode {
+			t.Errorf("the first time, it is looked for again after %s, want %s", result.RequeueAfter, retryNode)
+		}
+		clock.Step(result.RequeueAfter)
+	}
+	if most := int(time.Hour/auditInterval) + 8; reconciles > most {
+		t.Errorf("%d reconciles in an hour, want at most %d", reconciles, most)
+	}
+	// Another one is urgent again.
+	other := ghost.DeepCopy()
+	other.Name, other.Spec.NodeName = "other", "late"
+	if !r.pace.lacks(scannerName, other) {
+		t.Error("a node that is seen for the first time is not urgent")
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
-	"github.com/scanner-operator/scanner-operator/internal/inventory"
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/store"
@@ -17,7 +16,7 @@ const (
 	maxBackoff   = time.Hour
 	// watchInterval is how often scans under way are looked at when nothing happens.
 	watchInterval = 30 * time.Second
-	// retryNode is when a node that is not known is looked for again.
+	// retryNode is when a node that is not known is looked for again, the first time.
 	retryNode = 5 * time.Second
 	// retryRead is when a Job that could not be read or deleted is looked at again.
 	retryRead = 5 * time.Second
@@ -212,8 +211,9 @@ func makePlan(scanner *scannerv1.Scanner, v *observed, limits Limits, again Reca
 	if len(p.start) > 0 {
 		p.next = min(p.next, scanjob.PodDelay)
 	}
-	if slices.ContainsFunc(v.containers, func(c inventory.Container) bool { return c.NodeUnknown }) {
-		p.next = min(p.next, retryNode)
+	// It may never be known: the times between grow.
+	for _, missed := range v.found.ghosts {
+		p.next = min(p.next, max(retryNode, now.Sub(missed)))
 	}
 	return p
 }

@@ -228,9 +228,16 @@ func TestMakePlan(t *testing.T) {
 		"a node that is not known yet": {
 			scannerWith(nil), func() world {
 				w := newWorld()
-				w.containers = []inventory.Container{{Namespace: "ns", Pod: "new", NodeUnknown: true}}
+				w.found.ghosts = map[string]time.Time{"old": now.Add(-time.Hour), "new": now}
 				return w
 			}(), want{next: retryNode},
+		},
+		"a node that is not known for some time": {
+			scannerWith(nil), func() world {
+				w := newWorld()
+				w.found.ghosts = map[string]time.Time{"old": now.Add(-time.Minute)}
+				return w
+			}(), want{next: time.Minute},
 		},
 		"suspended": {
 			scannerWith(func(s *scannerv1.Scanner) { s.Spec.Suspend = true }), newWorld().runs("a", pending), want{queued: 1, next: auditInterval},
