@@ -119,6 +119,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	before, began := scanner.DeepCopy(), r.Clock.Now()
+	if inEffect, err := r.inEffect(ctx, req.NamespacedName); err != nil {
+		return ctrl.Result{}, err
+	} else if !inEffect {
+		err := r.suspendBeyond(ctx, scanner)
+		return reporter.Report(ctx, kube.Outcome{Before: before, After: scanner, Status: scanner.Status, Err: err, RequeueAfter: auditInterval})
+	}
 	r.pace.begin(req.NamespacedName, began)
 
 	v, next, err := r.reconcile(ctx, scanner)

@@ -94,7 +94,7 @@ func (r *Reconciler) scanBlocked() predicate.Predicate {
 	}
 }
 
-// scanners reads the cache only: it is called for every event.
+// scanners lists the Scanners in effect that an event concerns. It reads the cache only: it is called for every event.
 func (r *Reconciler) scanners(ctx context.Context, wanted func(*scannerv1.Scanner) bool) []reconcile.Request {
 	var list scannerv1.ScannerList
 	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
@@ -102,9 +102,10 @@ func (r *Reconciler) scanners(ctx context.Context, wanted func(*scannerv1.Scanne
 		return nil
 	}
 	var requests []reconcile.Request
+	beyond := r.beyond(list.Items)
 	for i := range list.Items {
-		if wanted(&list.Items[i]) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		if name := client.ObjectKeyFromObject(&list.Items[i]); wanted(&list.Items[i]) && !beyond[name] {
+			requests = append(requests, reconcile.Request{NamespacedName: name})
 		}
 	}
 	return requests

@@ -1,0 +1,68 @@
+package scanner
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+)
+
+// TestScannersOfANamespaceAreBounded: a tenant may create thousands.
+func TestScannersOfANamespaceAreBounded(t *testing.T) {
+	const many = maxScanners + 3
+	_, pod := tenant("shop", "a")
+	objects := []client.Object{pod}
+	for _, namespace := range []string{"shop", "operator"} {
+		for i := range many {
+			s := scannerWith(nil)
+			s.Namespace, s.Name, s.UID = namespace, fmt.Sprint("s", i), types.UID(fmt.Sprint(namespace, i))
+			// The first by name is the youngest.
+			s.CreationTimestamp = metav1.NewTime(now.Add(time.Duration(-i) * time.Minute))
+			objects = append(objects, s)
+		}
+	}
+	r, _ := newReconciler(t, memory{}, &starter{attempts: map[string]Attempt{}}, objects...)
+	ready := func(namespace string, i int) *metav1.Condition {
+		t.Helper()
+		name := types.NamespacedName{Namespace: namespace, Name: fmt.Sprint("s", i)}
+		result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: name})
+		if err != nil || result.RequeueAfter <= 0 {
+			t.Fatalf("%v, next after %s", err, result.RequeueAfter)
+		}
+		var shown scannerv1.Scanner
+		if err := r.Client.Get(t.Context(), name, &shown); err != nil {
+			t.Fatal(err)
+		}
+		return meta.FindStatusCondition(shown.Status.Conditions, scannerv1.ConditionReady)
+	}
+	for _, namespace := range []string{"shop", "operator"} {
+		for i := range many {
+			condition := ready(namespace, i)
+			beyond := condition.Status == metav1.ConditionFalse && strings.Contains(condition.Message, "Delete Scanners")
+			if want := namespace == "shop" && i < many-maxScanners; beyond != want {
+				t.Errorf("Scanner %d of %s is %+v, want it beyond the maximum: %t", i, namespace, condition, want)
+			}
+		}
+	}
+	// Events concern none of them.
+	if got := len(r.scanners(t.Context(), func(s *scannerv1.Scanner) bool { return s.Namespace == "shop" })); got != maxScanners {
+		t.Errorf("an event concerns %d Scanners, want %d", got, maxScanners)
+	}
+	// The next one takes the place of a deleted one.
+	oldest := scannerWith(nil)
+	oldest.Namespace, oldest.Name = "shop", fmt.Sprint("s", many-1)
+	if err := r.Client.Delete(t.Context(), oldest); err != nil {
+		t.Fatal(err)
+	}
+	if condition := ready("shop", many-maxScanners-1); strings.Contains(condition.Message, "Delete Scanners") {
+		t.Errorf("after a deletion: %+v, want it in effect", condition)
+	}
+}
