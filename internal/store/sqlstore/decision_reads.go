@@ -26,8 +26,7 @@ type saidOf struct {
 
 // reachingDecision is a decision with its reach.
 type reachingDecision struct {
-	reach  int64
-	placed bool
+	reach int64
 	model.Decision
 }
 
@@ -42,7 +41,7 @@ func (s *saidOf) in(image, finding int64) (suppressed bool, decisions []model.De
 		if one.reach != everywhere && !s.reached.reached[one.reach][image] {
 			continue
 		}
-		suppressed = suppressed || one.Suppresses && !one.placed
+		suppressed = suppressed || one.Suppresses && !one.Placed
 		if len(decisions) < model.MaxDecisionsShown {
 			decisions = append(decisions, one.Decision)
 		}
@@ -78,6 +77,7 @@ func decidedOf(tx *gorm.DB, in store.Namespaces, findings, images []int64) (*sai
 			one := model.Decision{
 				Kind: row.Kind, Namespace: row.Namespace, Name: row.Name, Status: model.DecisionStatus(row.Status), Justification: row.Justification,
 				Comment: row.Comment, Since: fromMicros(row.Since), ExpiresAt: fromMicros(row.ExpiresAt), Suppresses: row.Suppresses != 0,
+				Placed: placed[row.Reach],
 			}
 			if row.Namespace != "" && !in.Contains(row.Namespace) {
 				continue
@@ -85,7 +85,7 @@ func decidedOf(tx *gorm.DB, in store.Namespaces, findings, images []int64) (*sai
 			if in.All() || row.Namespace != "" {
 				one.Author = row.Author
 			}
-			s.byFinding[row.FindingID] = append(s.byFinding[row.FindingID], reachingDecision{row.Reach, placed[row.Reach], one})
+			s.byFinding[row.FindingID] = append(s.byFinding[row.FindingID], reachingDecision{row.Reach, one})
 			if row.Reach != everywhere {
 				s.reached.reached[row.Reach] = map[int64]bool{}
 			}
