@@ -236,7 +236,11 @@ func (c *cdxComponents) define(position string, in *cdxComponent) (Component, er
 		}
 	}
 	if in.Version != "" {
-		out.restrict(exactly(in.Version))
+		r, err := exactly(in.Version)
+		if err != nil {
+			return out, invalidf("%s.version: %w", position, err)
+		}
+		out.restrict(r)
 	}
 	if in.BOMRef == "" {
 		return out, nil
@@ -319,13 +323,14 @@ func (v *cdxVulnerability) statements(position string, d *Document, components *
 			var r *Range
 			switch {
 			case versions.Version != "" && versions.Range == "":
-				r = exactly(versions.Version)
+				r, err = exactly(versions.Version)
 			case versions.Version == "" && versions.Range != "":
-				if r, err = ParseRange(versions.Range); err != nil {
-					return nil, invalidf("%s: %w", within, err)
-				}
+				r, err = ParseRange(versions.Range)
 			default:
 				return nil, invalidf(`%s must have either "version" or "range"`, within)
+			}
+			if err != nil {
+				return nil, invalidf("%s: %w", within, err)
 			}
 			products[status] = append(products[status], product.within(r))
 		}

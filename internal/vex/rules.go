@@ -261,9 +261,6 @@ type rule struct {
 	independent bool
 }
 
-// versionWork is the work of one comparison of versions, which are parsed for it.
-const versionWork = 100
-
 // Work implements decision.Rules.
 func (e *Evaluator) Work(r decision.Rule) int {
 	if read, ok := r.(*rule); ok {
@@ -289,11 +286,11 @@ func (e *Evaluator) Decide(p *model.Package, rules []decision.Rule) int {
 		if !ok {
 			continue
 		}
-		before := made.comparisons
+		before := made.work
 		if precision := read.statement.matches(i, s, versions); precision != noMatch {
 			d.add(candidate{read.entry, precision})
 		}
-		read.work += read.statement.size() + versionWork*(made.comparisons-before)
+		read.work += read.statement.size() + made.work - before
 	}
 	deciding := d.deciding()
 	if deciding == nil {
