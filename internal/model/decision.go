@@ -52,4 +52,6 @@ type Decision struct {
 	Suppresses bool
 	// Placed says that it applies in some namespaces or to some workloads only, so that it says nothing of the image elsewhere.
 	Placed bool
+	// Unfixed says that it applies as long as no fixed version is known.
+	Unfixed bool
 }

@@ -140,11 +140,12 @@ func (d *Document) exported(s *Statement) (model.Decision, bool) {
 
 // decisionAbout returns the decision about a finding that a document states, nil when there is none: of those that suppress it the first one, and
 // otherwise one that it is under investigation. Dry runs are none. A decision with places is none either: a statement is about the image, wherever it
-// runs and whoever reads it. That several such decisions together suppress the finding everywhere says nothing of any of them.
+// runs, for all readers. That several such decisions together suppress the finding everywhere says nothing of any of them. Nor is one that ends
+// with a fix, which no format can say: it would stay in effect where the document is read.
 func decisionAbout(f *model.Finding) *model.Decision {
 	at := slices.IndexFunc(f.Decisions, func(d model.Decision) bool {
 		switch {
-		case d.Placed || statuses[d.Status] == "":
+		case d.Placed || d.Unfixed || statuses[d.Status] == "":
 			return false
 		case d.Suppresses:
 			return f.Suppressed

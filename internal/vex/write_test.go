@@ -98,8 +98,8 @@ func TestWrittenOpenVEX(t *testing.T) {
 	}
 }
 
-// TestPlacedDecisionsAreNotStated: what applies in some places only is no statement about the image, also not where such decisions together suppress a
-// finding wherever the image runs. What applies everywhere is stated beside them, whatever their order.
+// TestPlacedDecisionsAreNotStated: what applies in some places only, or only while there is no fix, is no statement about the image, also not where such
+// decisions together suppress a finding wherever the image runs. What applies everywhere is stated beside them, whatever their order.
 func TestPlacedDecisionsAreNotStated(t *testing.T) {
 	march := time.Date(2027, 3, 1, 0, 0, 0, 0, time.UTC)
 	inA := model.Decision{Namespace: "a", Status: model.DecisionNotAffected, Suppresses: true, Placed: true}
@@ -112,6 +112,8 @@ func TestPlacedDecisionsAreNotStated(t *testing.T) {
 		"each namespace has one":    {[]model.Decision{inA, inB}, ""},
 		"one more everywhere":       {[]model.Decision{inA, inB, everywhere}, "Decision: AcceptedRisk until 2027-03-01T00:00:00Z."},
 		"examined in one namespace": {[]model.Decision{inA, inB, {Status: model.DecisionUnderInvestigation, Placed: true}}, ""},
+		"while there is no fix":     {[]model.Decision{{Status: model.DecisionNotAffected, Suppresses: true, Unfixed: true}}, ""},
+		"and without a condition":   {[]model.Decision{{Status: model.DecisionNotAffected, Suppresses: true, Unfixed: true}, everywhere}, "Decision: AcceptedRisk until 2027-03-01T00:00:00Z."},
 		"examined everywhere":       {[]model.Decision{inA, inB, {Status: model.DecisionUnderInvestigation}}, "Decision: UnderInvestigation."},
 	} {
 		f := finding("CVE-1", "pkg:npm/a@1")

@@ -50,7 +50,7 @@ func (s *saidOf) in(image, finding int64) (suppressed bool, decisions []model.De
 }
 
 // decisionsAbout selects the decisions that apply about findings. It begins with the findings: there may be 10,000 decisions.
-const decisionsAbout = `SELECT m.finding_id, d.reach, d.kind, d.namespace, d.name, d.status, d.justification, d.comment, d.author, d.suppresses, d.expires_at, d.since
+const decisionsAbout = `SELECT m.finding_id, d.reach, d.kind, d.namespace, d.name, d.status, d.justification, d.comment, d.author, d.suppresses, d.unfixed, d.expires_at, d.since
 	FROM decision_findings m CROSS JOIN decisions d WHERE d.id = m.decision_pk AND m.finding_id IN ? AND d.until_time = ?`
 
 // decidedOf reads what decisions say of findings in images: those that apply in a visible place. Who sees some namespaces does not see who decided,
@@ -70,14 +70,14 @@ func decidedOf(tx *gorm.DB, in store.Namespaces, findings, images []int64) (*sai
 		var rows []struct {
 			FindingID, Reach                                              int64
 			Kind, Namespace, Name, Status, Justification, Comment, Author string
-			Suppresses, ExpiresAt, Since                                  int64
+			Suppresses, Unfixed, ExpiresAt, Since                         int64
 		}
 		err := tx.Raw(decisionsAbout, part, int64(stillOpen)).Scan(&rows).Error
 		for _, row := range rows {
 			one := model.Decision{
 				Kind: row.Kind, Namespace: row.Namespace, Name: row.Name, Status: model.DecisionStatus(row.Status), Justification: row.Justification,
 				Comment: row.Comment, Since: fromMicros(row.Since), ExpiresAt: fromMicros(row.ExpiresAt), Suppresses: row.Suppresses != 0,
-				Placed: placed[row.Reach],
+				Placed: placed[row.Reach], Unfixed: row.Unfixed != 0,
 			}
 			if row.Namespace != "" && !in.Contains(row.Namespace) {
 				continue

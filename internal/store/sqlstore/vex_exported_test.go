@@ -66,8 +66,8 @@ func holdExported(t *testing.T, s *Store) {
 	}
 }
 
-// placedPrefix begins the names of decisions that apply in some namespaces only.
-const placedPrefix = "placed-"
+// limitedPrefix begins the names of decisions that apply in some namespaces, or until there is a fix, which no statement can say.
+const limitedPrefix = "limited-"
 
 // randomExceptions are decisions about some images or all, about one package or all, in which nothing of what an end can be is missing.
 func randomExceptions(r *rand.Rand, now time.Time) []store.Decision {
@@ -81,7 +81,9 @@ func randomExceptions(r *rand.Rand, now time.Time) []store.Decision {
 				model.DecisionNotAffected, model.DecisionFixed, model.DecisionFalsePositive, model.DecisionAcceptedRisk, model.DecisionAcceptedRisk, model.DecisionUnderInvestigation,
 			}[r.IntN(6)],
 			Comment: pick("", "Not used.", "Decision: Fixed. Not.", "two\nlines “é” \u2028<b>", strings.Repeat("é", 1900), "Decision: AcceptedRisk until 2030-01-01T00:00:00Z."),
-			Unfixed: r.IntN(5) == 0,
+		}
+		if d.Unfixed = r.IntN(5) == 0; d.Unfixed {
+			d.Object.Name = limitedPrefix + d.Object.Name
 		}
 		if d.Status == model.DecisionNotAffected {
 			d.Justification = pick("component_not_present", "vulnerable_code_not_present", "vulnerable_code_not_in_execute_path",
@@ -98,7 +100,7 @@ func randomExceptions(r *rand.Rand, now time.Time) []store.Decision {
 		if r.IntN(3) == 0 {
 			// The images run in the namespaces a and b, so that two decisions together can be about an image wherever it runs.
 			namespace := pick("a", "b")
-			d.Object.Name = placedPrefix + d.Object.Name
+			d.Object.Name = limitedPrefix + d.Object.Name
 			d.Places = &store.DecisionPlaces{Selector: namespace, Namespaces: []string{namespace}}
 		}
 		if r.IntN(3) > 0 {
@@ -131,14 +133,15 @@ func allExported(t *testing.T, s *Store, image model.ImageKey) []model.Finding {
 	return page.Findings
 }
 
-// outcomes are those about the findings of all images, each with the first decision that is stated of it: of those that apply wherever the image runs.
+// outcomes are those about the findings of all images, each with the first decision that is stated of it: of those that apply wherever the image runs
+// and whether there is a fix or not.
 func outcomes(t *testing.T, s *Store) map[string]outcome {
 	t.Helper()
 	all := map[string]outcome{}
 	for _, image := range exported {
 		for _, f := range allExported(t, s, image) {
 			decisions := slices.DeleteFunc(slices.Clone(f.Decisions), func(d model.Decision) bool {
-				return strings.HasPrefix(d.Name, placedPrefix) || !d.Suppresses && d.Status != model.DecisionUnderInvestigation
+				return strings.HasPrefix(d.Name, limitedPrefix) || !d.Suppresses && d.Status != model.DecisionUnderInvestigation
 			})
 			var v outcome
 			if len(decisions) > 0 {
