@@ -258,8 +258,15 @@ func digestOf(content []byte) string {
 	return digest.String()
 }
 
+// documentLayer is a layer that may be a document.
+type documentLayer struct {
+	v1.Descriptor
+	// attachedTo is the digest of the artifact that it is attached to as an attestation, "" for a layer of the artifact itself.
+	attachedTo string
+}
+
 // documentLayers lists what may be a document, each once.
-func (s *attestationSearch) documentLayers(ctx context.Context, reference name.Reference) ([]v1.Descriptor, error) {
+func (s *attestationSearch) documentLayers(ctx context.Context, reference name.Reference) ([]documentLayer, error) {
 	raw, _, err := s.client.read(ctx, "manifests/"+reference.Identifier(), acceptedManifests, maxManifestBytes)
 	if err != nil {
 		return nil, err
@@ -268,21 +275,25 @@ func (s *attestationSearch) documentLayers(ctx context.Context, reference name.R
 	if wanted, err := v1.NewHash(reference.Identifier()); err == nil && wanted.String() != digest {
 		return nil, failf(model.ReasonCatalogFailed, "the manifest has the digest %s instead of %s", digest, wanted)
 	}
-	var layers []v1.Descriptor
-	if manifest, err := v1.ParseManifest(bytes.NewReader(raw)); err == nil {
-		layers = slices.DeleteFunc(manifest.Layers, func(d v1.Descriptor) bool {
-			return !isJSON(d.MediaType) && !isAttestation(string(d.MediaType)) || !s.mayHold(&d)
-		})
-	}
+	var layers []documentLayer
 	for _, list := range []func(context.Context, string) ([]v1.Descriptor, error){s.referrers, s.tagged} {
 		more, err := list(ctx, digest)
 		if err != nil {
 			return nil, err
 		}
-		layers = append(layers, more...)
+		for i := range more {
+			layers = append(layers, documentLayer{more[i], digest})
+		}
+	}
+	if manifest, err := v1.ParseManifest(bytes.NewReader(raw)); err == nil {
+		for i := range manifest.Layers {
+			if d := &manifest.Layers[i]; (isJSON(d.MediaType) || isAttestation(string(d.MediaType))) && s.mayHold(d) {
+				layers = append(layers, documentLayer{Descriptor: *d})
+			}
+		}
 	}
 	seen := map[v1.Hash]bool{}
-	layers = slices.DeleteFunc(layers, func(d v1.Descriptor) bool {
+	layers = slices.DeleteFunc(layers, func(d documentLayer) bool {
 		again := seen[d.Digest]
 		seen[d.Digest] = true
 		return again
@@ -296,11 +307,11 @@ func (s *attestationSearch) documentLayers(ctx context.Context, reference name.R
 func isJSON(mediaType types.MediaType) bool { return strings.HasSuffix(string(mediaType), "json") }
 
 // document returns the document in a layer, nil if the layer is an attestation of something else.
-func (s *attestationSearch) document(ctx context.Context, layer v1.Descriptor, key *registries.Key, limit int64) ([]byte, error) {
+func (s *attestationSearch) document(ctx context.Context, layer documentLayer, key *registries.Key, limit int64) ([]byte, error) {
 	if layer.Size > 2*limit {
 		return nil, fmt.Errorf("it has %d bytes, more than the limit of %d", layer.Size, 2*limit)
 	}
-	content, err := s.blob(ctx, layer)
+	content, err := s.blob(ctx, layer.Descriptor)
 	if err != nil {
 		return nil, err
 	}
@@ -328,6 +339,10 @@ func (s *attestationSearch) document(ctx context.Context, layer v1.Descriptor, k
 	}
 	if !slices.Contains(predicatesVEX, in.PredicateType) {
 		return nil, nil
+	}
+	if layer.attachedTo != "" && !in.isAbout(layer.attachedTo) {
+		// Who may push could attach what was signed about another artifact.
+		return nil, fmt.Errorf("the attestation is not about the artifact that it is attached to: none of its subjects is %s; attach it to its subject, or attest the document for this artifact", layer.attachedTo)
 	}
 	return in.Predicate, nil
 }

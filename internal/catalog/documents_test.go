@@ -261,6 +261,20 @@ func TestFetchArtifact(t *testing.T) {
 	if _, _, err := fetch(reference, "", keyOf(t, other)); !errors.Is(err, ErrSignature) {
 		t.Errorf("an attestation by another: %v", err)
 	}
+	// What somebody has signed about another image is attached to this one.
+	copied := f.artifact(t, "copied", "", "application/octet-stream", []byte("another layer"))
+	f.artifact(t, "", "x@"+copied.Digest.String(), typeEnvelope, encoded(t, owner.envelope(t, payloadTypeInToto, statement)))
+	several := f.artifact(t, "several", "", "application/octet-stream", []byte("a third layer"))
+	both := about(f.host+"/team/app"+reference, openVEXPredicate, json.RawMessage(`{"d": 4}`), "x@"+several.Digest.String())
+	f.artifact(t, "", "x@"+several.Digest.String(), typeEnvelope, encoded(t, owner.envelope(t, payloadTypeInToto, both)))
+	for _, key := range []*registries.Key{nil, keyOf(t, owner)} {
+		if got, _, err := fetch(":copied", "", key); err == nil || !strings.Contains(err.Error(), "none of its subjects is "+copied.Digest.String()) {
+			t.Errorf("an attestation about another image: %v, %v", got, err)
+		}
+		if got, _, err := fetch(":several", "", key); err != nil || len(got) != 1 {
+			t.Errorf("an attestation about several images: %v, %v", got, err)
+		}
+	}
 
 	f.artifact(t, "sbom", "", typeEnvelope, encoded(t, owner.envelope(t, payloadTypeInToto, about("x@sha256:00", predicateSPDX, json.RawMessage(`{}`)))))
 	f.artifact(t, "large", "", "application/json", make([]byte, 2<<10+1))

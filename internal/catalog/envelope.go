@@ -47,6 +47,16 @@ type statement struct {
 	Predicate     json.RawMessage `json:"predicate"`
 }
 
+// isAbout reports whether a digest is that of one of the subjects.
+func (s *statement) isAbout(digest string) bool {
+	for _, subject := range s.Subject {
+		if "sha256:"+strings.ToLower(subject.Digest["sha256"]) == digest {
+			return true
+		}
+	}
+	return false
+}
+
 // openEnvelope verifies that an envelope, or the one in a Sigstore bundle, is signed with one of the keys, and returns what it states about
 // the one image that it is about: its digest and a document of Syft.
 func openEnvelope(content []byte, keys []registries.Key) (digest string, document []byte, key registries.Key, err error) {

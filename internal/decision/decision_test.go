@@ -129,11 +129,36 @@ func TestIdentitiesArePackageURLs(t *testing.T) {
 func TestPatternsThatAreNone(t *testing.T) {
 	for _, text := range []string{
 		"", "openssl", "pkg:", "pkg:deb", "pkg:deb/", "pkg:/x", "pkg:Deb/x", "pkg:deb/a//b", "pkg:deb/a@", "pkg:deb/a*b", "pkg:deb/*a", "pkg:deb/a?arch=x",
-		"pkg:deb/a#b", "pkg:deb/%zz", "pkg:deb/%00", "pkg:deb/%ff", "pkg:deb/a@1**", "pkg:deb/" + strings.Repeat("a", maxURL),
+		"pkg:deb/a#b", "pkg:deb/%zz", "pkg:deb/%EF%BF%BF", "pkg:deb/\uffff", "pkg:deb/%00", "pkg:deb/%ff", "pkg:deb/a@1**", "pkg:deb/" + strings.Repeat("a", maxURL),
 		"pkg:deb" + strings.Repeat("/a", maxSegments+1),
 	} {
 		if p, err := ParsePattern(text); err == nil {
 			t.Errorf("%q is %+v", text, p)
+		}
+	}
+}
+
+// TestEncodedAsterisk: an asterisk that is encoded is one, and stands for nothing else.
+func TestEncodedAsterisk(t *testing.T) {
+	for pattern, want := range map[string]string{
+		"pkg:npm/%2A": "*", "pkg:npm/%2a": "*", "pkg:npm/a%2A": "a*", "pkg:npm/a%2Ab": "a*b", "pkg:npm/a%2A*": "a* a*b", "pkg:npm/a@%2A": "a@*",
+		"pkg:npm/a@1%2A": "a@1*", "pkg:npm/a%2Fb%2A": "a/b*", "pkg:npm/a/*": "a/b a/b* a/bc", "pkg:npm/a/b*": "a/b a/b* a/bc", "pkg:npm/%252A": "%2A",
+	} {
+		p, err := ParsePattern(pattern)
+		if err != nil {
+			t.Errorf("%s: %v", pattern, err)
+			continue
+		}
+		var got []string
+		for _, name := range []string{"%2A", "*", "a", "a*", "a*b", "a@*", "a@1", "a@1*", "a@12", "a/b", "a/b*", "a/bc", "ab", "b"} {
+			path, version, _ := strings.Cut(name, "@")
+			id := Identity{Type: "npm", Path: strings.Split(path, "/"), Version: version}
+			if p.Matches(&id) && (version != "" || !strings.Contains(pattern, "@")) && (version == "" || strings.Contains(pattern, "@")) {
+				got = append(got, name)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s matches %q, want %s", pattern, got, want)
 		}
 	}
 }
@@ -176,7 +201,8 @@ func TestCompare(t *testing.T) {
 		{Name: "a", Status: model.DecisionAcceptedRisk, Suppresses: true},
 		{Name: "b", Status: model.DecisionAcceptedRisk, Suppresses: true},
 		{Kind: "x", Name: "b", Status: model.DecisionAcceptedRisk, Suppresses: true},
-		{Namespace: "n", Name: "a", Status: model.DecisionNotAffected, Suppresses: true},
+		{Name: "a", Status: model.DecisionNotAffected, Suppresses: true, Placed: true},
+		{Namespace: "n", Name: "a", Status: model.DecisionNotAffected, Suppresses: true, Placed: true},
 		{Name: "a", Status: model.DecisionNotAffected},
 		{Name: "a", Status: model.DecisionUnderInvestigation},
 		{Name: "a", Status: "Other"},

@@ -120,7 +120,10 @@ const (
 )
 
 // parseURL reads a package URL, and leaves out its qualifiers and subpath.
-func parseURL(text string) (Identity, error) {
+func parseURL(text string) (Identity, error) { return parseWith(text, url.PathUnescape) }
+
+// parseWith reads a package URL whose parts are decoded by unescape.
+func parseWith(text string, unescape func(string) (string, error)) (Identity, error) {
 	if len(text) > 4*maxURL {
 		return Identity{}, fmt.Errorf("a package URL has %d bytes, the maximum is %d", len(text), 4*maxURL)
 	}
@@ -144,9 +147,9 @@ func parseURL(text string) (Identity, error) {
 		segments[last] = segments[last][:at]
 	}
 	for _, part := range append([]*string{&id.Version}, pointers(segments)...) {
-		decoded, err := url.PathUnescape(*part)
+		decoded, err := unescape(*part)
 		if err != nil {
-			return Identity{}, fmt.Errorf("%q is not percent-encoded correctly", text)
+			return Identity{}, fmt.Errorf("%q is not percent-encoded correctly: %w", text, err)
 		}
 		*part = decoded
 	}

@@ -1,7 +1,9 @@
 package decision
 
 import (
+	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 )
 
@@ -23,7 +25,8 @@ type segment struct {
 
 // ParsePattern reads a pattern: a package URL without qualifiers and subpath, such as "pkg:deb/debian/openssl". Without a version it matches every
 // version. "*" at the end of a segment of the namespace, of the name or of the version stands for any text without a slash; a name that is only
-// "*", without a version, stands for every name in this namespace and in those below it. It has at most 512 bytes.
+// "*", without a version, stands for every name in this namespace and in those below it. An encoded asterisk, "%2A", is one of the package. It has
+// at most 512 bytes.
 func ParsePattern(text string) (Pattern, error) {
 	if len(text) > maxURL {
 		return Pattern{}, fmt.Errorf("a package pattern has %d bytes, the maximum is %d", len(text), maxURL)
@@ -31,7 +34,7 @@ func ParsePattern(text string) (Pattern, error) {
 	if strings.ContainsAny(text, "?#") {
 		return Pattern{}, fmt.Errorf("the package pattern %q has qualifiers or a subpath: remove the text from %q on", text, text[strings.IndexAny(text, "?#"):])
 	}
-	id, err := parseURL(text)
+	id, err := parseWith(text, unescapePattern)
 	if err != nil {
 		return Pattern{}, fmt.Errorf("package pattern: %w", err)
 	}
@@ -56,12 +59,27 @@ func ParsePattern(text string) (Pattern, error) {
 	return p, nil
 }
 
+// asterisk stands for an encoded asterisk until the others have been read. Unicode guarantees that it is no character.
+const asterisk = "\uffff"
+
+// unescapePattern decodes a part of a pattern, with encoded asterisks as the constant asterisk.
+func unescapePattern(text string) (string, error) {
+	decoded, err := url.PathUnescape(text)
+	if err != nil {
+		return "", err
+	}
+	if strings.Contains(decoded, asterisk) {
+		return "", errors.New("it has the noncharacter U+FFFF")
+	}
+	return url.PathUnescape(strings.NewReplacer("%2A", url.PathEscape(asterisk), "%2a", url.PathEscape(asterisk)).Replace(text))
+}
+
 func parseSegment(text string) (segment, error) {
 	before, prefix := strings.CutSuffix(text, "*")
 	if strings.Contains(before, "*") {
-		return segment{}, fmt.Errorf("%q has * at another place than the end of a segment", text)
+		return segment{}, fmt.Errorf("%q has * at another place than the end of a segment", strings.ReplaceAll(text, asterisk, "%2A"))
 	}
-	return segment{before, prefix}, nil
+	return segment{strings.ReplaceAll(before, asterisk, "*"), prefix}, nil
 }
 
 func (s segment) matches(text string) bool {

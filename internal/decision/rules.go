@@ -4,7 +4,7 @@ import "github.com/scanner-operator/scanner-operator/internal/model"
 
 // MatcherVersion stands for how a Matcher compares packages. Raise it whenever IdentityOf, ParsePattern or Matcher say something else of a package or a pattern than
 // before: what stored decisions match is then looked up again.
-const MatcherVersion = 1
+const MatcherVersion = 2
 
 // Rules reads and evaluates the rules of decisions that follow from documents. Rules about the same vulnerability can contradict each other:
 // one of them decides.

@@ -50,4 +50,8 @@ type Decision struct {
 	// Suppresses says that findings are suppressed because of it. If not, it is about them without an effect: it is a dry run, or its status
 	// suppresses nothing.
 	Suppresses bool
+	// Placed says that it applies in some namespaces or to some workloads only, so that it says nothing of the image elsewhere.
+	Placed bool
+	// Unfixed says that it applies as long as no fixed version is known.
+	Unfixed bool
 }

@@ -97,6 +97,16 @@ func sarifSuppressions(f model.Finding) []*sarif.Suppression {
 	return list
 }
 
+// analysedDecision is the decision that suppresses a finding as a report states it, nil if there is none. An analysis is about the image, wherever it
+// runs: what applies in some places only is none.
+func analysedDecision(f *model.Finding) *model.Decision {
+	at := slices.IndexFunc(f.Decisions, func(d model.Decision) bool { return f.Suppressed && d.Suppresses && !d.Placed })
+	if at < 0 {
+		return nil
+	}
+	return &f.Decisions[at]
+}
+
 // analysis is a decision in CycloneDX.
 func analysis(d *model.Decision) *cdx.VulnerabilityAnalysis {
 	a := &cdx.VulnerabilityAnalysis{Detail: because(d)}

@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,5 +74,61 @@ func TestDecisions(t *testing.T) {
 		if format == report.FormatCycloneDX {
 			valid(t, string(format), schema(t), writeAs(t, format, in))
 		}
+	}
+}
+
+// TestDecisionsAboutPackages: each package has the analysis of its own decision, and one that says nothing of the image elsewhere is no analysis.
+func TestDecisionsAboutPackages(t *testing.T) {
+	decided := func(name string, decisions ...model.Decision) model.Finding {
+		f := findingOf(packageOf(name, "1"), "CVE-2024-0001", model.SeverityHigh)
+		f.Suppressed, f.Decisions = len(decisions) > 0, decisions
+		return f
+	}
+	notAffected := model.Decision{Kind: "ClusterVulnerabilityException", Name: "a", Status: model.DecisionNotAffected, Suppresses: true}
+	accepted := model.Decision{Kind: "ClusterVulnerabilityException", Name: "b", Status: model.DecisionAcceptedRisk, Suppresses: true}
+	fixed := model.Decision{Kind: "ClusterVulnerabilityException", Name: "c", Status: model.DecisionFixed, Suppresses: true}
+	placed := model.Decision{Kind: "VulnerabilityException", Namespace: "n", Name: "d", Status: model.DecisionNotAffected, Suppresses: true, Placed: true}
+	for name, c := range map[string]struct {
+		findings []model.Finding
+		want     map[string]string
+	}{
+		"all equal":      {[]model.Finding{decided("openssl", notAffected), decided("libfoo", notAffected)}, map[string]string{"not_affected": "libfoo openssl"}},
+		"two decisions":  {[]model.Finding{decided("openssl", notAffected), decided("libfoo", accepted)}, map[string]string{"not_affected": "openssl", "exploitable": "libfoo"}},
+		"one is open":    {[]model.Finding{decided("openssl", notAffected), decided("libfoo")}, map[string]string{"not_affected": "openssl", "": "libfoo"}},
+		"four of them":   {[]model.Finding{decided("openssl", notAffected), decided("libfoo", accepted), decided("zlib", fixed), decided("bash")}, map[string]string{"not_affected": "openssl", "exploitable": "libfoo", "resolved": "zlib", "": "bash"}},
+		"in a namespace": {[]model.Finding{decided("openssl", placed), decided("libfoo", accepted, placed)}, map[string]string{"": "openssl", "exploitable": "libfoo"}},
+	} {
+		var held []model.HeldPackage
+		for _, f := range c.findings {
+			held = append(held, model.HeldPackage{Package: f.Package})
+		}
+		in := inputOf(held, c.findings)
+		in.Decisions = true
+		got, refs := map[string]string{}, map[string]bool{}
+		bom := decode(t, write(t, in))
+		for _, v := range *bom.Vulnerabilities {
+			if refs[v.BOMRef] || v.ID != "CVE-2024-0001" {
+				t.Errorf("%s: %s is twice, of %s", name, v.BOMRef, v.ID)
+			}
+			refs[v.BOMRef] = true
+			var names []string
+			for _, component := range *bom.Components {
+				for _, affects := range *v.Affects {
+					if affects.Ref == component.BOMRef {
+						names = append(names, component.Name)
+					}
+				}
+			}
+			slices.Sort(names)
+			state := ""
+			if v.Analysis != nil {
+				state = string(v.Analysis.State)
+			}
+			got[state] = strings.Join(names, " ")
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		valid(t, name, schema(t), writeAs(t, report.FormatCycloneDX, in))
 	}
 }

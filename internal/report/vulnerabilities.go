@@ -18,22 +18,25 @@ import (
 // maxRecommendations bounds the sentences of one recommendation; the fixed versions are all listed under "affects".
 const maxRecommendations = 20
 
-// recordKey identifies a record of a vulnerability database.
-type recordKey struct{ id, namespace string }
+// recordKey identifies a record of a vulnerability database, and what was decided about some of its findings, "" for those that count.
+type recordKey struct{ id, namespace, decided string }
 
-// record is a vulnerability with the packages that it affects.
+func (k recordKey) compare(other recordKey) int {
+	return cmp.Or(strings.Compare(k.id, other.id), strings.Compare(k.namespace, other.namespace), strings.Compare(k.decided, other.decided))
+}
+
+// record is a vulnerability with the packages that it affects, about which the same was decided.
 type record struct {
 	vulnerability model.Vulnerability
 	// affects holds one entry per bom-ref.
 	affects map[string]cdx.Affects
 	// upgrades holds the sentences of the recommendation.
 	upgrades map[string]struct{}
-	// open says that one of its findings is not suppressed; decision suppresses the first one that is.
-	open     bool
+	// decision suppresses its findings, nil if they count.
 	decision *model.Decision
 }
 
-// vulnerabilities writes each vulnerability of an image once; first says that none stands before.
+// vulnerabilities writes each vulnerability of an image once for each decision about it; first says that none stands before.
 func (d *document) vulnerabilities(in Input, first *bool) error {
 	records := map[recordKey]*record{}
 	err := in.Findings(func(f model.Finding) error {
@@ -44,10 +47,13 @@ func (d *document) vulnerabilities(in Input, first *bool) error {
 		case !known:
 			return fmt.Errorf("package %s %s: %w", f.Package.Name, f.Package.Version, ErrInconsistent)
 		}
-		key := recordKey{f.Vulnerability.ID, f.Vulnerability.Namespace}
+		key, decided := recordKey{id: f.Vulnerability.ID, namespace: f.Vulnerability.Namespace}, analysedDecision(&f)
+		if decided != nil {
+			key.decided = because(decided)
+		}
 		r := records[key]
 		if r == nil {
-			r = &record{vulnerability: f.Vulnerability, affects: map[string]cdx.Affects{}, upgrades: map[string]struct{}{}}
+			r = &record{vulnerability: f.Vulnerability, affects: map[string]cdx.Affects{}, upgrades: map[string]struct{}{}, decision: decided}
 			records[key] = r
 		}
 		r.add(ref, f)
@@ -56,12 +62,13 @@ func (d *document) vulnerabilities(in Input, first *bool) error {
 	if err != nil {
 		return fmt.Errorf("findings of %s: %w", in.ImageID, err)
 	}
-	keys := slices.SortedFunc(maps.Keys(records), func(a, b recordKey) int {
-		return cmp.Or(strings.Compare(a.id, b.id), strings.Compare(a.namespace, b.namespace))
-	})
-	for _, key := range keys {
+	names := map[string]int{}
+	for _, key := range slices.SortedFunc(maps.Keys(records), recordKey.compare) {
 		v := records[key].cyclonedx()
 		v.BOMRef = d.prefix + v.BOMRef
+		if names[v.BOMRef]++; names[v.BOMRef] > 1 {
+			v.BOMRef += fmt.Sprintf("#%d", names[v.BOMRef])
+		}
 		if err := d.element(*first, v); err != nil {
 			return fmt.Errorf("write the report of %s: %w", in.ImageID, err)
 		}
@@ -72,12 +79,6 @@ func (d *document) vulnerabilities(in Input, first *bool) error {
 
 // add notes that a package is affected, and which versions of it are not.
 func (r *record) add(ref string, f model.Finding) {
-	switch {
-	case !f.Suppressed || len(f.Decisions) == 0:
-		r.open = true
-	case r.decision == nil:
-		r.decision = &f.Decisions[0]
-	}
 	versions := []cdx.AffectedVersions{{Version: truncate.Characters(f.Package.Version, maxVersion), Status: cdx.VulnerabilityStatusAffected}}
 	if f.Package.Version == "" {
 		versions = nil
@@ -117,7 +118,7 @@ func (r *record) cyclonedx() cdx.Vulnerability {
 		}
 		out.References = &references
 	}
-	if r.decision != nil && !r.open {
+	if r.decision != nil {
 		out.Analysis = analysis(r.decision)
 	}
 	upgrades := slices.Sorted(maps.Keys(r.upgrades))

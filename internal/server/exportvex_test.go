@@ -114,6 +114,36 @@ func TestVEXExports(t *testing.T) {
 	f.do(http.MethodGet, "/api/v1/images?state=Failed&format=openvex", "").problem(t, http.StatusBadRequest, "in the state Scanned")
 }
 
+// TestVEXExportOfPlaces leaves out a decision of a namespace, also for users of this namespace only, in which it suppresses all findings.
+func TestVEXExportOfPlaces(t *testing.T) {
+	t.Parallel()
+	rights := newCluster()
+	rights.audiences["jane"] = []string{"scanner-operator"}
+	rights.grants["jane"] = map[string][]string{"shop": {"get", "list"}}
+	f := newGuardedFixture(t, rights, nil)
+	f.seed()
+	image := model.ImageKey{ImageID: scannedID, Platform: linux}
+	f.must(f.store.RecordUses(t.Context(), "shop/scanner", []store.Use{{Image: image, Workload: store.Workload{Namespace: "shop", Kind: "Deployment", Name: "web"}, Container: "app"}}))
+	placed := decisionOf("CVE-2024-0000", model.DecisionNotAffected)
+	placed.Object.Kind, placed.Object.Namespace = "VulnerabilityException", "shop"
+	placed.Places = &store.DecisionPlaces{Selector: "shop", Namespaces: []string{"shop"}}
+	everywhere := decisionOf("CVE-2024-0001", model.DecisionFixed)
+	target := "/api/v1/images/" + escape(scannedID)
+	for _, as := range []string{"jane", "admin"} {
+		f.decide(placed)
+		if a := f.do(http.MethodGet, target+"/findings?suppressed=true", "", bearer(as)); strings.Count(a.body, `"suppressed":true`) != 1 {
+			t.Errorf("%s does not see the decision: %d %s", as, a.status, a.body)
+		}
+		for _, format := range []string{"openvex", "cyclonedx-vex"} {
+			f.do(http.MethodGet, target+"?format="+format, "", bearer(as)).problem(t, http.StatusNotFound, "no decision")
+		}
+		f.decide(placed, everywhere)
+		if got := statements(t, f.do(http.MethodGet, target+"?format=openvex", "", bearer(as)).body); fmt.Sprint(got) != "map[CVE-2024-0001:fixed Fixed 1, ]" {
+			t.Errorf("%s: %v", as, got)
+		}
+	}
+}
+
 // TestVEXExportExpires leaves out a decision whose time is over.
 func TestVEXExportExpires(t *testing.T) {
 	t.Parallel()

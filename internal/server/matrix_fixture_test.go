@@ -320,7 +320,15 @@ func (f *fixture) happen(clk *matrixClock, holds func(namespace string) bool) {
 	clk.hour(12)
 	_, err = f.store.ExpireDecisions(ctx)
 	f.must(err)
-	// What VEX documents state. It suppresses nothing.
+	// What namespaces decide for themselves, and what VEX documents state. The latter suppresses nothing.
+	for _, namespace := range []string{"bank", "dark"} {
+		if holds(namespace) {
+			decisions = append(decisions, store.Decision{
+				Object: store.DecisionObject{Kind: "VulnerabilityException", Namespace: namespace, Name: "here"}, Vulnerabilities: []string{"CVE-2024-0001"},
+				Places: &store.DecisionPlaces{Selector: namespace, Namespaces: []string{namespace}}, Status: model.DecisionNotAffected, Author: namespace + "-admin",
+			})
+		}
+	}
 	_, err = f.store.SyncDecisions(ctx, store.DecisionSourceKubernetes, append(decisions, store.Decision{
 		Object: store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: "examined"}, Vulnerabilities: []string{"CVE-2024-0000"},
 		Status: model.DecisionUnderInvestigation, Comment: "Who calls it?", Author: "dark-admin",

@@ -91,7 +91,11 @@ func (t *productTree) branches(position string, in []csafBranch, versions *Range
 		within := versions
 		switch b.Category {
 		case "product_version":
-			within = exactly(b.Name)
+			r, err := exactly(b.Name)
+			if err != nil {
+				return invalidf("%s: %w", at, err)
+			}
+			within = r
 		case "product_version_range":
 			r, err := ParseRange(b.Name)
 			if err != nil {

@@ -176,10 +176,15 @@ type cdxComponents struct {
 	// subject is what the document is about, nil when it does not say.
 	subject    *Component
 	subjectRef string
+	// link begins BOM-Links to the document itself, "" if it has no serial number.
+	link string
 }
 
 func newCDXComponents(in *cdxDocument) (*cdxComponents, error) {
 	c := &cdxComponents{byRef: map[string]Component{}, containers: map[string]*Component{}}
+	if serial, found := strings.CutPrefix(in.SerialNumber, "urn:uuid:"); found {
+		c.link = schemeBOMLink + serial + "/" + strconv.Itoa(max(in.Version, 1))
+	}
 	if main := in.Metadata.Component; main != nil {
 		subject, err := c.define("metadata.component", main)
 		if err != nil {
@@ -236,7 +241,11 @@ func (c *cdxComponents) define(position string, in *cdxComponent) (Component, er
 		}
 	}
 	if in.Version != "" {
-		out.restrict(exactly(in.Version))
+		r, err := exactly(in.Version)
+		if err != nil {
+			return out, invalidf("%s.version: %w", position, err)
+		}
+		out.restrict(r)
 	}
 	if in.BOMRef == "" {
 		return out, nil
@@ -248,9 +257,28 @@ func (c *cdxComponents) define(position string, in *cdxComponent) (Component, er
 	return out, nil
 }
 
+// schemeBOMLink begins BOM-Links.
+const schemeBOMLink = "urn:cdx:"
+
 // product returns what a reference stands for: a component of the document, within what the document is about or else within the image that it is
-// nested in, or one of another document that is named by its PURL.
+// nested in, or a PURL. What a BOM-Link to another document stands for is not known: that document is about one product, in which the component is.
 func (c *cdxComponents) product(position, ref string) (Product, error) {
+	if strings.HasPrefix(ref, schemeBOMLink) {
+		document, fragment, _ := strings.Cut(ref, "#")
+		linked, err := url.PathUnescape(fragment)
+		if err != nil {
+			return Product{}, invalidf("%s: the BOM-Link %.100q is invalid: %w", position, ref, err)
+		}
+		if strings.HasPrefix(linked, schemePURL) {
+			if _, err := ParsePURL(linked); err != nil {
+				return Product{}, invalidf("%s: %w", position, err)
+			}
+		}
+		if _, defined := c.byRef[linked]; !defined || document != c.link {
+			return Product{}, nil
+		}
+		ref = linked
+	}
 	component, found := c.byRef[ref]
 	container := c.containers[ref]
 	switch {
@@ -260,16 +288,6 @@ func (c *cdxComponents) product(position, ref string) (Product, error) {
 		return Product{Component: component}, nil
 	case found:
 		return Product{Component: *c.subject, Subcomponents: []Component{component}}, nil
-	case strings.HasPrefix(ref, "urn:cdx:"):
-		_, fragment, _ := strings.Cut(ref, "#")
-		other, err := url.PathUnescape(fragment)
-		if err != nil {
-			return Product{}, invalidf("%s: the BOM-Link %.100q is invalid: %w", position, ref, err)
-		}
-		if strings.HasPrefix(other, schemePURL) {
-			return cdxPURL(position, other)
-		}
-		return Product{}, nil // only the other document knows what it is
 	case strings.HasPrefix(ref, schemePURL):
 		return cdxPURL(position, ref)
 	default:
@@ -319,13 +337,14 @@ func (v *cdxVulnerability) statements(position string, d *Document, components *
 			var r *Range
 			switch {
 			case versions.Version != "" && versions.Range == "":
-				r = exactly(versions.Version)
+				r, err = exactly(versions.Version)
 			case versions.Version == "" && versions.Range != "":
-				if r, err = ParseRange(versions.Range); err != nil {
-					return nil, invalidf("%s: %w", within, err)
-				}
+				r, err = ParseRange(versions.Range)
 			default:
 				return nil, invalidf(`%s must have either "version" or "range"`, within)
+			}
+			if err != nil {
+				return nil, invalidf("%s: %w", within, err)
 			}
 			products[status] = append(products[status], product.within(r))
 		}

@@ -81,8 +81,13 @@ func TestCycloneDXReferences(t *testing.T) {
 		"other version of the component": {`"components": [{"type": "library", "bom-ref": "a", "name": "a", "version": "1.3.0", "purl": "pkg:npm/a"}],`, "a", "unmatched"},
 		"PURL":                           {"", "pkg:npm/a@1.2.0?package-id=0123", "not_affected"},
 		"other PURL":                     {"", "pkg:npm/a@1.3.0", "unmatched"},
-		"BOM-Link with PURL":             {"", "urn:cdx:f08a6ccd-4dce-4759-bd84-c626675d60a7/1#pkg%3Anpm%2Fa%401.2.0", "not_affected"},
-		"BOM-Link":                       {"", "urn:cdx:f08a6ccd-4dce-4759-bd84-c626675d60a7/1#a", "unmatched"},
+		"BOM-Link with PURL":             {"", "urn:cdx:f08a6ccd-4dce-4759-bd84-c626675d60a7/1#pkg%3Anpm%2Fa%401.2.0", "unmatched"},
+		"BOM-Link":                       {cdxPackage, "urn:cdx:f08a6ccd-4dce-4759-bd84-c626675d60a7/1#a", "unmatched"},
+		"BOM-Link to the document":       {cdxPackage, "urn:cdx:1/2#a", "not_affected"},
+		"to the document, in the image":  {cdxOtherImage + cdxPackage, "urn:cdx:1/2#a", "unmatched"},
+		"to another version of it":       {cdxPackage, "urn:cdx:1/1#a", "unmatched"},
+		"to no part of it":               {cdxPackage, "urn:cdx:1/2", "unmatched"},
+		"to what it does not define":     {cdxPackage, "urn:cdx:1/2#pkg:npm/a@1.2.0", "unmatched"},
 		"hash of the image":              {`"components": [{"type": "container", "bom-ref": "i", "name": "i", "hashes": [{"alg": "SHA-256", "content": "` + digest[7:] + `"}]}],`, "i", "not_affected"},
 		"image with tag":                 {`"components": [{"type": "container", "bom-ref": "i", "name": "i", "version": "1.2", "purl": "pkg:oci/shop"}],`, "i", "not_affected"},
 		"image with another tag":         {`"components": [{"type": "container", "bom-ref": "i", "name": "i", "version": "1.3", "purl": "pkg:oci/shop"}],`, "i", "unmatched"},
@@ -91,6 +96,10 @@ func TestCycloneDXReferences(t *testing.T) {
 		if got := statusOf(t, set, shop, finding("CVE-2026-1", "pkg:npm/a@1.2.0")); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
+	}
+	foreign := read(t, cycloneDX("", cdxNotCalled, `{"ref": "urn:cdx:f08a6ccd-4dce-4759-bd84-c626675d60a7/1#pkg:npm/a@1.2.0"}`))
+	if foreign.Statements[0].Identified() {
+		t.Error("a statement about a component of another document is not reported to identify nothing")
 	}
 }
 

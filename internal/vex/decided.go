@@ -139,13 +139,19 @@ func (d *Document) exported(s *Statement) (model.Decision, bool) {
 }
 
 // decisionAbout returns the decision about a finding that a document states, nil when there is none: of those that suppress it the first one, and
-// otherwise one that it is under investigation. Dry runs are none, nor is a decision that does not suppress the finding wherever the image runs.
+// otherwise one that it is under investigation. Dry runs are none. A decision with places is none either: a statement is about the image, wherever it
+// runs, for all readers. That several such decisions together suppress the finding everywhere says nothing of any of them. Nor is one that ends
+// with a fix, which no format can say: it would stay in effect where the document is read.
 func decisionAbout(f *model.Finding) *model.Decision {
 	at := slices.IndexFunc(f.Decisions, func(d model.Decision) bool {
-		if f.Suppressed {
-			return d.Suppresses && statuses[d.Status] != ""
+		switch {
+		case d.Placed || d.Unfixed || statuses[d.Status] == "":
+			return false
+		case d.Suppresses:
+			return f.Suppressed
+		default:
+			return d.Status == model.DecisionUnderInvestigation
 		}
-		return d.Status == model.DecisionUnderInvestigation
 	})
 	if at < 0 {
 		return nil

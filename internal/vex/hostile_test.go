@@ -63,6 +63,9 @@ func TestHostileDocuments(t *testing.T) {
 		"long ID":          {replaceIn(t, valid, "CVE-1", long), "an ID of the vulnerability has 600 bytes, more than 500", mib},
 		"long author":      {replaceIn(t, valid, `"author": "a"`, `"author": "`+long+`"`), "author has 600 bytes", mib},
 		"long PURL":        {replaceIn(t, valid, "pkg:npm/a", "pkg:npm/"+strings.Repeat("a", 3000)), "more than the limit of 2048", mib},
+		"long version":     {cycloneDX(`"components": [{"type": "library", "bom-ref": "a", "name": "a", "purl": "pkg:npm/a", "version": "`+strings.Repeat("1", mib)+`"}],`, cdxNotCalled, cdxRefA), "components[0].version: the version has 1048576 bytes, more than the limit of 2048", 20 * mib},
+		"long affected":    {cycloneDX(cdxPackage, cdxNotCalled, `{"ref": "a", "versions": [{"version": "`+strings.Repeat("1", 2049)+`"}]}`), "affects[0].versions[0]: the version has 2049 bytes, more than the limit of 2048", mib},
+		"long branch":      {csaf(`"branches": [{"category": "product_version", "name": "`+strings.Repeat("1", mib)+`"}]`, notAffectedP1), "branches[0]: the version has 1048576 bytes, more than the limit of 2048", 20 * mib},
 		"long identifier":  {replaceIn(t, valid, "pkg:npm/a", strings.Repeat("a", 3000)), "more than the limit of 2048", mib},
 		"huge version":     {replaceIn(t, valid, `"version": 1`, `"version": 1e400`), "version", mib},
 		"large version":    {replaceIn(t, valid, `"version": 1`, `"version": 99999999999999999999`), "version", mib},
@@ -184,7 +187,7 @@ func TestHostileRanges(t *testing.T) {
 	}
 }
 
-// TestWork counts what rules cost: little for other packages, and each version in a range for those that it may match.
+// TestWork counts what rules cost: little for other packages, and each version in a range, with its bytes and those of the package, for those that it may match.
 func TestWork(t *testing.T) {
 	components := `"components": [{"type": "library", "bom-ref": "n", "name": "a", "purl": "pkg:npm/a"}],`
 	rules, _, err := newSet(t, read(t, cycloneDX(components, cdxNotCalled, `{"ref": "n", "versions": [{"range": "vers:npm/2.0.0|3.0.0|4.0.0"}]}`))).Rules()
@@ -196,7 +199,7 @@ func TestWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []int{1, 302, 603} {
+	for i, want := range []int{1, 335, 669} {
 		name := map[bool]string{true: "other", false: "a"}[i == 0]
 		if n := e.Decide(&model.Package{Type: "npm", Name: name, Version: "1.2.0"}, []decision.Rule{rule}); n != -1 || e.Work(rule) != want {
 			t.Errorf("package %s: %d decides, work %d, want %d", name, n, e.Work(rule), want)

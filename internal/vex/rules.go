@@ -167,7 +167,7 @@ func (d *Document) split(s *Statement, ids, images []string, products byText) ([
 			part.Products = append(part.Products, *products[texts[n]])
 		}
 		texts = texts[n:]
-		text, err := json.Marshal(ruleText{d.Format, d.ID, d.Revision, d.Author, d.Source, decided != nil, &part})
+		text, err := json.Marshal(ruleText{d.Format, d.ID, d.Revision, d.Author, d.Source, d.Trust, decided != nil, &part})
 		if err != nil {
 			return nil, err
 		}
@@ -229,6 +229,7 @@ type ruleText struct {
 	Revision    string     `json:"revision"`
 	Author      string     `json:"author"`
 	Source      string     `json:"source"`
+	Trust       string     `json:"trust,omitempty"`
 	Independent bool       `json:"independent,omitempty"`
 	Statement   *Statement `json:"statement"`
 }
@@ -250,7 +251,7 @@ func (e *Evaluator) Parse(text string) (decision.Rule, error) {
 	if in.Statement == nil {
 		return nil, errors.New("the rule of a VEX statement has no statement")
 	}
-	return &rule{entry: entry{&Document{Source: in.Source, Format: in.Format, ID: in.ID, Revision: in.Revision, Author: in.Author}, in.Statement}, independent: in.Independent}, nil
+	return &rule{entry: entry{&Document{Source: in.Source, Format: in.Format, ID: in.ID, Revision: in.Revision, Author: in.Author, Trust: in.Trust}, in.Statement}, independent: in.Independent}, nil
 }
 
 // rule is a rule that was read.
@@ -260,9 +261,6 @@ type rule struct {
 	work        int
 	independent bool
 }
-
-// versionWork is the work of one comparison of versions, which are parsed for it.
-const versionWork = 100
 
 // Work implements decision.Rules.
 func (e *Evaluator) Work(r decision.Rule) int {
@@ -289,11 +287,11 @@ func (e *Evaluator) Decide(p *model.Package, rules []decision.Rule) int {
 		if !ok {
 			continue
 		}
-		before := made.comparisons
+		before := made.work
 		if precision := read.statement.matches(i, s, versions); precision != noMatch {
 			d.add(candidate{read.entry, precision})
 		}
-		read.work += read.statement.size() + versionWork*(made.comparisons-before)
+		read.work += read.statement.size() + made.work - before
 	}
 	deciding := d.deciding()
 	if deciding == nil {

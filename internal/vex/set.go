@@ -35,7 +35,7 @@ const (
 	maxVulnerabilityIDs = 1_000_000
 )
 
-// NewSet returns the set of some documents, at most MaxDocuments. Of documents with the same format, ID and author, it uses those with the newest revision.
+// NewSet returns the set of some documents, at most MaxDocuments. Of documents with the same format, ID, author and Trust, it uses those with the newest revision.
 func NewSet(documents []*Document) (*Set, error) {
 	if len(documents) > MaxDocuments {
 		return nil, fmt.Errorf("%d VEX documents are more than the limit of %d: merge some of them", len(documents), MaxDocuments)
@@ -82,12 +82,19 @@ func (s *Statement) size() int {
 	return n
 }
 
+// speaker is who makes statements.
+type speaker struct{ author, trust string }
+
+func (s speaker) compare(other speaker) int {
+	return cmp.Or(cmp.Compare(s.author, other.author), cmp.Compare(s.trust, other.trust))
+}
+
 // speaker tells authors apart. A document that does not name its author has one of its own.
-func (d *Document) speaker() string { return cmp.Or(d.Author, d.ID, d.Source) }
+func (d *Document) speaker() speaker { return speaker{cmp.Or(d.Author, d.ID, d.Source), d.Trust} }
 
 // replacedBy reports whether another document is a newer revision of this one.
 func (d *Document) replacedBy(other *Document) bool {
-	if d.ID == "" || d.ID != other.ID || d.Format != other.Format || d.Author != other.Author {
+	if d.ID == "" || d.ID != other.ID || d.Format != other.Format || d.Author != other.Author || d.Trust != other.Trust {
 		return false
 	}
 	return semver.Compare("v"+d.Revision, "v"+other.Revision) < 0
@@ -199,12 +206,12 @@ func (e *decidedEntry) suppression() model.Suppression {
 // decider picks the statement that decides among those that match a finding.
 type decider struct {
 	// newest holds what each author says now.
-	newest map[string]candidate
+	newest map[speaker]candidate
 }
 
 func (d *decider) add(c candidate) {
 	if d.newest == nil {
-		d.newest = map[string]candidate{}
+		d.newest = map[speaker]candidate{}
 	}
 	author := c.document.speaker()
 	if best, found := d.newest[author]; !found || c.compareOfAuthor(best) > 0 {
@@ -244,7 +251,7 @@ func (c candidate) compareOfAuthors(other candidate) int {
 		cmp.Compare(c.statement.Status.caution(), other.statement.Status.caution()),
 		c.statement.Timestamp.Compare(other.statement.Timestamp),
 		cmp.Compare(c.precision, other.precision),
-		cmp.Compare(c.document.speaker(), other.document.speaker()),
+		c.document.speaker().compare(other.document.speaker()),
 		c.compareRest(other),
 	)
 }

@@ -15,6 +15,7 @@ import (
 // says is a document of an author with statements about one package.
 type says struct {
 	id, author, at string
+	trust          string
 	version        int
 	statuses       []string
 	product        string
@@ -35,7 +36,9 @@ func (s says) document(t *testing.T) *vex.Document {
 		}
 		statements = append(statements, about("CVE-1", status, id(product), more))
 	}
-	return read(t, openVEX(s.id, s.author, s.at, max(s.version, 1), statements...))
+	d := read(t, openVEX(s.id, s.author, s.at, max(s.version, 1), statements...))
+	d.Trust = s.trust
+	return d
 }
 
 func TestPrecedence(t *testing.T) {
@@ -78,6 +81,15 @@ func TestPrecedence(t *testing.T) {
 		"not that of another author": {[]says{
 			{id: "1", author: "a", at: early, statuses: []string{"affected"}}, {id: "1", author: "b", at: late, version: 2, statuses: []string{"fixed"}},
 		}, "open"},
+		"a name is no author": {[]says{
+			{id: "1", author: "a", trust: "signed", at: early, statuses: []string{"affected"}}, {id: "2", author: "a", at: late, statuses: []string{"fixed"}},
+		}, "open"},
+		"and replaces no document": {[]says{
+			{id: "1", author: "a", trust: "signed", at: early, statuses: []string{"affected"}}, {id: "1", author: "a", at: late, version: 2, statuses: []string{"fixed"}},
+		}, "open"},
+		"of equal trust, it is one": {[]says{
+			{id: "1", author: "a", trust: "signed", at: early, statuses: []string{"affected"}}, {id: "2", author: "a", trust: "signed", at: late, statuses: []string{"fixed"}},
+		}, "fixed"},
 		"a revision without the statement withdraws it": {[]says{
 			{id: "1", author: "a", at: early, statuses: []string{"fixed"}}, {id: "1", author: "a", at: late, version: 2, statuses: []string{"fixed"}, product: "pkg:npm/other"},
 		}, "unmatched"},

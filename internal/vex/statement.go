@@ -27,6 +27,9 @@ type Document struct {
 	ID, Revision string
 	// Author is who makes the statements.
 	Author string
+	// Trust says where the document is from, for documents that are not equally trusted. What one with another Trust states is of another author, whatever
+	// it has as Author: anybody can write that. Read does not set it.
+	Trust string
 	// ExportedDecisions says that what the document states of decisions as Write does applies in full: accepted risks and the ends of decisions, too. Such
 	// a statement is a decision, which overrides no statement, and which none overrides. Read does not set it: it is for documents whose authors are trusted
 	// to accept risks.

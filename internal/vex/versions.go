@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // maxConstraints bounds the constraints of one range.
@@ -99,9 +100,19 @@ func ParseRange(text string) (*Range, error) {
 	return r, nil
 }
 
-// exactly is the range of one version.
-func exactly(version string) *Range {
-	return &Range{constraints: []constraint{{"=", version}}}
+// exactly is the range of one version. It may be any text, which is compared as a version only if it can be one.
+func exactly(version string) (*Range, error) {
+	if len(version) > maxIdentifier {
+		return nil, fmt.Errorf("the version has %d bytes, more than the limit of %d", len(version), maxIdentifier)
+	}
+	return &Range{constraints: []constraint{{"=", version}}}, nil
+}
+
+// isVersion reports whether a text is one version to a parser of constraints, and no operator, no list and no beginning of versions.
+func isVersion(text string) bool {
+	return text != "" && len(text) <= maxIdentifier && !strings.ContainsAny(text[:1], "~^") && !strings.ContainsFunc(text, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune("<>=!|&,*\"'()", r)
+	})
 }
 
 // single reports whether the range is one version.
@@ -126,8 +137,7 @@ func parseConstraint(text string) (constraint, error) {
 	if err != nil {
 		return c, fmt.Errorf("the version %.100q: %w", text, err)
 	}
-	// What follows is given to a parser of constraints.
-	if version == "" || strings.ContainsAny(version, "<>=!|&, \"'()") {
+	if !isVersion(version) {
 		return c, fmt.Errorf("%.100q is not a version", text)
 	}
 	c.version = version
@@ -145,6 +155,9 @@ func (r *Range) Contains(versions Versions, packageType, version string) bool {
 		return false
 	}
 	holds := func(operator, operand string) bool {
+		if !isVersion(operand) {
+			return false
+		}
 		ok, err := versions.Satisfies(packageType, version, operator+operand)
 		return ok && err == nil
 	}
@@ -206,14 +219,17 @@ func (m *memo) Satisfies(packageType, version, constraint string) (bool, error) 
 	return holds, nil
 }
 
-// counted counts comparisons.
+// counted counts the work of comparisons.
 type counted struct {
 	Versions
-	comparisons int
+	work int
 }
+
+// versionWork is the work of one comparison of versions, which are parsed for it, beside a unit for each of their bytes.
+const versionWork = 100
 
 // Satisfies implements Versions.
 func (c *counted) Satisfies(packageType, version, constraint string) (bool, error) {
-	c.comparisons++
+	c.work += versionWork + len(version) + len(constraint)
 	return c.Versions.Satisfies(packageType, version, constraint)
 }

@@ -98,6 +98,37 @@ func TestWrittenOpenVEX(t *testing.T) {
 	}
 }
 
+// TestPlacedDecisionsAreNotStated: what applies in some places only, or only while there is no fix, is no statement about the image, also not where such
+// decisions together suppress a finding wherever the image runs. What applies everywhere is stated beside them, whatever their order.
+func TestPlacedDecisionsAreNotStated(t *testing.T) {
+	march := time.Date(2027, 3, 1, 0, 0, 0, 0, time.UTC)
+	inA := model.Decision{Namespace: "a", Status: model.DecisionNotAffected, Suppresses: true, Placed: true}
+	inB := model.Decision{Namespace: "b", Status: model.DecisionAcceptedRisk, ExpiresAt: march, Suppresses: true, Placed: true}
+	everywhere := model.Decision{Status: model.DecisionAcceptedRisk, ExpiresAt: march, Suppresses: true}
+	for name, c := range map[string]struct {
+		decisions []model.Decision
+		want      string
+	}{
+		"each namespace has one":    {[]model.Decision{inA, inB}, ""},
+		"one more everywhere":       {[]model.Decision{inA, inB, everywhere}, "Decision: AcceptedRisk until 2027-03-01T00:00:00Z."},
+		"examined in one namespace": {[]model.Decision{inA, inB, {Status: model.DecisionUnderInvestigation, Placed: true}}, ""},
+		"while there is no fix":     {[]model.Decision{{Status: model.DecisionNotAffected, Suppresses: true, Unfixed: true}}, ""},
+		"and without a condition":   {[]model.Decision{{Status: model.DecisionNotAffected, Suppresses: true, Unfixed: true}, everywhere}, "Decision: AcceptedRisk until 2027-03-01T00:00:00Z."},
+		"examined everywhere":       {[]model.Decision{inA, inB, {Status: model.DecisionUnderInvestigation}}, "Decision: UnderInvestigation."},
+	} {
+		f := finding("CVE-1", "pkg:npm/a@1")
+		f.Suppressed, f.Decisions = true, c.decisions
+		export := vex.Export{Author: "scanner-operator", Images: func(yield func(vex.Image) error) error {
+			return yield(vex.Image{Key: model.ImageKey{ImageID: shopID}, Findings: each([]model.Finding{f})})
+		}}
+		var b bytes.Buffer
+		err := vex.Write(&b, vex.FormatOpenVEX, export)
+		if c.want == "" && !errors.Is(err, vex.ErrNoDecision) || c.want != "" && (err != nil || !strings.Contains(b.String(), c.want) || strings.Contains(b.String(), "not_affected")) {
+			t.Errorf("%s: want %q, got %v\n%s", name, c.want, err, b.String())
+		}
+	}
+}
+
 func TestWrittenCycloneDX(t *testing.T) {
 	got := write(t, vex.FormatCycloneDX, everyDecision(shopID))
 	for _, want := range []string{

@@ -109,7 +109,7 @@ const (
 	NoFinding UnmatchedReason = "NoFinding"
 	// NotIdentified: none of its products has a PURL, a CPE or a digest, or its vulnerability has no ID that can be stored.
 	NotIdentified UnmatchedReason = "NotIdentified"
-	// Overridden: a newer statement of the same author is about the same products.
+	// Overridden: a newer statement of the same author and the same source is about the same products.
 	Overridden UnmatchedReason = "Overridden"
 	// ImagesOnly: all of its products are images, and none is named by its digest.
 	ImagesOnly UnmatchedReason = "ImagesOnly"
@@ -276,6 +276,9 @@ func (a *Applier) read(ctx context.Context, listed store.VEXSource) (*source, er
 			return s, nil //nolint:nilerr // what became of the source says why
 		}
 		document.ExportedDecisions = listed.ExportedDecisions
+		if listed.Kind == store.VEXKindSource {
+			document.Trust = listed.Kind + "/" + listed.Name
+		}
 		s.documents = append(s.documents, document)
 		s.names = append(s.names, content.Name)
 		s.count += len(document.Statements)

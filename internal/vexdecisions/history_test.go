@@ -43,6 +43,60 @@ func TestHistoryOfDecisions(t *testing.T) {
 	}
 }
 
+// TestAuthorsOfSources: the name of an author overrides nothing that another source states, neither in a newer document nor in a newer version of the same
+// one. Within a source, and among uploads, it does.
+func TestAuthorsOfSources(t *testing.T) {
+	t.Parallel()
+	clk := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	s := openAt(t, clk)
+	key := matched(t, s)
+	applier := vexdecisions.NewApplier(s, clk, nil)
+	old := noted("vendor", [3]string{"CVE-2026-3", "affected", ""})
+	newer := []byte(strings.NewReplacer("2026-01-01T", "2026-01-02T", `"affected"`, `"fixed"`).Replace(string(old)))
+	revised := []byte(strings.Replace(string(newer), `"version": 1`, `"version": 2`, 1))
+	other := []byte(strings.Replace(string(newer), `"@id": "vendor"`, `"@id": "another"`, 1))
+	save := func(name string, contents ...[]byte) {
+		t.Helper()
+		var all []store.VEXContent
+		for i, content := range contents {
+			all = append(all, store.VEXContent{Name: string(rune('a' + i)), Content: content})
+		}
+		must(t, s.SaveVEX(t.Context(), store.VEXSource{Kind: store.VEXKindSource, Name: name}, all))
+	}
+	expect := func(what string, want int) {
+		t.Helper()
+		_, err := applier.Apply(t.Context())
+		must(t, err)
+		if got := storedImage(t, s, key); len(got) != want {
+			t.Errorf("%s: %v is suppressed, want %d", what, got, want)
+		}
+	}
+	upload := func(name string, content []byte) {
+		t.Helper()
+		_, err := applier.Upload(t.Context(), vexdecisions.Upload{Name: name, Author: "jane", Content: content})
+		must(t, err)
+	}
+	save("vendor", old)
+	for name, content := range map[string][]byte{"another document": other, "a newer version": revised} {
+		upload("x", content)
+		expect(name+" of an upload", 0)
+		_, err := applier.Delete(t.Context(), "x", "jane")
+		must(t, err)
+		save("other", content)
+		expect(name+" of another source", 0)
+		_, err = s.DeleteVEX(t.Context(), store.VEXKindSource, "other", "")
+		must(t, err)
+		save("vendor", old, content)
+		expect(name+" of the source", 1)
+		save("vendor", old)
+	}
+	_, err := s.DeleteVEX(t.Context(), store.VEXKindSource, "vendor", "")
+	must(t, err)
+	upload("x", old)
+	upload("y", other)
+	expect("two uploads", 1)
+}
+
 // TestAuthorsOfDecisions: of an upload, the user who uploaded it has decided and the one who deleted it has deleted, whatever the document states. Of a source,
 // neither is known. Who deletes a document that another one replaces before its statements end has deleted nothing.
 func TestAuthorsOfDecisions(t *testing.T) {

@@ -87,6 +87,7 @@ func scannedImage(t *testing.T, sources map[string][]store.VEXContent, image mod
 		for _, content := range contents {
 			d, err := vexdecisions.Read(store.VEXKindSource, name, content)
 			must(t, err)
+			d.Trust = name
 			documents = append(documents, d)
 		}
 	}

@@ -225,6 +225,7 @@ func scanned(t *testing.T, sources map[string][]store.VEXContent, distribution s
 		for _, content := range contents {
 			d, err := vexdecisions.Read(store.VEXKindSource, name, content)
 			must(t, err)
+			d.Trust = name
 			documents = append(documents, d)
 		}
 	}

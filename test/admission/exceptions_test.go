@@ -51,7 +51,7 @@ func exception(name, by string) *unstructured.Unstructured {
 	return e
 }
 
-// TestExceptionAuthors: nobody but the operator names another user as the author of an exception.
+// TestExceptionAuthors: nobody but the operator names another user as the author of an exception, or takes the name of another one away without a decision.
 func TestExceptionAuthors(t *testing.T) {
 	i := install(t, "")
 	g := gomega.NewWithT(t)
@@ -90,6 +90,10 @@ func TestExceptionAuthors(t *testing.T) {
 		{john, `{` + changes + `,"metadata":{` + names + `"john"}}}`, true, "he says that he decided"},
 		{john, `{` + changes + `,"metadata":{` + names + `null}}}`, true, "he says nothing"},
 		{john, `{"metadata":{` + names + `"jim"}}}`, false, "it would say that Jim decided"},
+		{john, `{"metadata":{` + names + `null}}}`, false, "Jane has still decided"},
+		{john, `{"metadata":{"annotations":null}}`, false, "Jane has still decided, whatever else he removes"},
+		{john, `{"metadata":{` + names + `"john"}}}`, false, "it is the decision of Jane"},
+		{jane, `{"metadata":{` + names + `null}}}`, true, "she takes her own name back"},
 		{john, `{"metadata":{"labels":{"team":"shop"}}}`, true, "labels decide nothing"},
 		{jane, `{` + changes + `}`, true, "she is the author"},
 		{i.own, `{` + changes + `,"metadata":{` + names + `"john"}}}`, true, "the operator writes for users"},

@@ -26,8 +26,7 @@ type saidOf struct {
 
 // reachingDecision is a decision with its reach.
 type reachingDecision struct {
-	reach  int64
-	placed bool
+	reach int64
 	model.Decision
 }
 
@@ -42,7 +41,7 @@ func (s *saidOf) in(image, finding int64) (suppressed bool, decisions []model.De
 		if one.reach != everywhere && !s.reached.reached[one.reach][image] {
 			continue
 		}
-		suppressed = suppressed || one.Suppresses && !one.placed
+		suppressed = suppressed || one.Suppresses && !one.Placed
 		if len(decisions) < model.MaxDecisionsShown {
 			decisions = append(decisions, one.Decision)
 		}
@@ -51,7 +50,7 @@ func (s *saidOf) in(image, finding int64) (suppressed bool, decisions []model.De
 }
 
 // decisionsAbout selects the decisions that apply about findings. It begins with the findings: there may be 10,000 decisions.
-const decisionsAbout = `SELECT m.finding_id, d.reach, d.kind, d.namespace, d.name, d.status, d.justification, d.comment, d.author, d.suppresses, d.expires_at, d.since
+const decisionsAbout = `SELECT m.finding_id, d.reach, d.kind, d.namespace, d.name, d.status, d.justification, d.comment, d.author, d.suppresses, d.unfixed, d.expires_at, d.since
 	FROM decision_findings m CROSS JOIN decisions d WHERE d.id = m.decision_pk AND m.finding_id IN ? AND d.until_time = ?`
 
 // decidedOf reads what decisions say of findings in images: those that apply in a visible place. Who sees some namespaces does not see who decided,
@@ -71,13 +70,14 @@ func decidedOf(tx *gorm.DB, in store.Namespaces, findings, images []int64) (*sai
 		var rows []struct {
 			FindingID, Reach                                              int64
 			Kind, Namespace, Name, Status, Justification, Comment, Author string
-			Suppresses, ExpiresAt, Since                                  int64
+			Suppresses, Unfixed, ExpiresAt, Since                         int64
 		}
 		err := tx.Raw(decisionsAbout, part, int64(stillOpen)).Scan(&rows).Error
 		for _, row := range rows {
 			one := model.Decision{
 				Kind: row.Kind, Namespace: row.Namespace, Name: row.Name, Status: model.DecisionStatus(row.Status), Justification: row.Justification,
 				Comment: row.Comment, Since: fromMicros(row.Since), ExpiresAt: fromMicros(row.ExpiresAt), Suppresses: row.Suppresses != 0,
+				Placed: placed[row.Reach], Unfixed: row.Unfixed != 0,
 			}
 			if row.Namespace != "" && !in.Contains(row.Namespace) {
 				continue
@@ -85,7 +85,7 @@ func decidedOf(tx *gorm.DB, in store.Namespaces, findings, images []int64) (*sai
 			if in.All() || row.Namespace != "" {
 				one.Author = row.Author
 			}
-			s.byFinding[row.FindingID] = append(s.byFinding[row.FindingID], reachingDecision{row.Reach, placed[row.Reach], one})
+			s.byFinding[row.FindingID] = append(s.byFinding[row.FindingID], reachingDecision{row.Reach, one})
 			if row.Reach != everywhere {
 				s.reached.reached[row.Reach] = map[int64]bool{}
 			}

@@ -44,6 +44,15 @@ func holdExported(t *testing.T, s *Store) {
 	if err == nil {
 		_, err = s.WantImages(t.Context(), exported)
 	}
+	for _, namespace := range []string{"a", "b"} {
+		var uses []store.Use
+		for _, key := range exported {
+			uses = append(uses, store.Use{Image: key, Workload: store.Workload{Namespace: namespace, Kind: "Deployment", Name: "web"}, Container: key.ImageID[17:18]})
+		}
+		if err == nil {
+			err = s.RecordUses(t.Context(), namespace+"/scanner", uses)
+		}
+	}
 	for _, key := range exported {
 		if err == nil {
 			err = s.SaveSBOM(t.Context(), key, store.SBOM{SHA256: "d", Size: 1}, exportedCatalog())
@@ -57,6 +66,9 @@ func holdExported(t *testing.T, s *Store) {
 	}
 }
 
+// limitedPrefix begins the names of decisions that apply in some namespaces, or until there is a fix, which no statement can say.
+const limitedPrefix = "limited-"
+
 // randomExceptions are decisions about some images or all, about one package or all, in which nothing of what an end can be is missing.
 func randomExceptions(r *rand.Rand, now time.Time) []store.Decision {
 	pick := func(list ...string) string { return list[r.IntN(len(list))] }
@@ -69,7 +81,9 @@ func randomExceptions(r *rand.Rand, now time.Time) []store.Decision {
 				model.DecisionNotAffected, model.DecisionFixed, model.DecisionFalsePositive, model.DecisionAcceptedRisk, model.DecisionAcceptedRisk, model.DecisionUnderInvestigation,
 			}[r.IntN(6)],
 			Comment: pick("", "Not used.", "Decision: Fixed. Not.", "two\nlines “é” \u2028<b>", strings.Repeat("é", 1900), "Decision: AcceptedRisk until 2030-01-01T00:00:00Z."),
-			Unfixed: r.IntN(5) == 0,
+		}
+		if d.Unfixed = r.IntN(5) == 0; d.Unfixed {
+			d.Object.Name = limitedPrefix + d.Object.Name
 		}
 		if d.Status == model.DecisionNotAffected {
 			d.Justification = pick("component_not_present", "vulnerable_code_not_present", "vulnerable_code_not_in_execute_path",
@@ -82,6 +96,12 @@ func randomExceptions(r *rand.Rand, now time.Time) []store.Decision {
 		}
 		if r.IntN(2) == 0 {
 			d.Packages = []string{pick("pkg:npm/package-0@*", "pkg:npm/package-1@*", "pkg:npm/package-2@*")}
+		}
+		if r.IntN(3) == 0 {
+			// The images run in the namespaces a and b, so that two decisions together can be about an image wherever it runs.
+			namespace := pick("a", "b")
+			d.Object.Name = limitedPrefix + d.Object.Name
+			d.Places = &store.DecisionPlaces{Selector: namespace, Namespaces: []string{namespace}}
 		}
 		if r.IntN(3) > 0 {
 			d.ExpiresAt = []time.Time{
@@ -113,19 +133,20 @@ func allExported(t *testing.T, s *Store, image model.ImageKey) []model.Finding {
 	return page.Findings
 }
 
-// outcomes are those about the findings of all images, each with the first decision that is stated of it.
+// outcomes are those about the findings of all images, each with the first decision that is stated of it: of those that apply wherever the image runs
+// and whether there is a fix or not.
 func outcomes(t *testing.T, s *Store) map[string]outcome {
 	t.Helper()
 	all := map[string]outcome{}
 	for _, image := range exported {
 		for _, f := range allExported(t, s, image) {
-			v := outcome{Suppressed: f.Suppressed}
-			at := slices.IndexFunc(f.Decisions, func(d model.Decision) bool {
-				return d.Suppresses && f.Suppressed || !f.Suppressed && d.Status == model.DecisionUnderInvestigation
+			decisions := slices.DeleteFunc(slices.Clone(f.Decisions), func(d model.Decision) bool {
+				return strings.HasPrefix(d.Name, limitedPrefix) || !d.Suppresses && d.Status != model.DecisionUnderInvestigation
 			})
-			if at >= 0 {
-				d := f.Decisions[at]
-				v.Status, v.Justification, v.Comment = d.Status, d.Justification, d.Comment
+			var v outcome
+			if len(decisions) > 0 {
+				d := decisions[0]
+				v.Suppressed, v.Status, v.Justification, v.Comment = d.Suppresses, d.Status, d.Justification, d.Comment
 				if !d.ExpiresAt.IsZero() {
 					v.Expiry = d.ExpiresAt.UTC().Format(time.RFC3339Nano)
 				}
