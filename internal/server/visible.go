@@ -30,7 +30,8 @@ func (s *Server) stillVisible(ctx context.Context) error {
 	return err
 }
 
-// mayChange returns the namespaces of an image in which the caller may use a verb.
+// mayChange returns the namespaces of an image in which the caller may use a verb. Of an image that the caller does not see, there are none that reviews ask about: that
+// they take time or fail would tell that the image runs somewhere.
 func (s *Server) mayChange(ctx context.Context, verb, imageID string) (store.Namespaces, error) {
 	if visible(ctx).All() && s.config.Auth == auth.None {
 		return store.AllNamespaces(), nil
@@ -38,6 +39,9 @@ func (s *Server) mayChange(ctx context.Context, verb, imageID string) (store.Nam
 	names, err := s.store.ImageNamespaces(ctx, imageID)
 	if err != nil {
 		return store.Namespaces{}, err
+	}
+	if !visible(ctx).ContainsAny(names) {
+		names = nil
 	}
 	return s.guard.May(ctx, verb, names)
 }
