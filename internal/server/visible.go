@@ -68,28 +68,23 @@ func (s *Server) numbersOf(ctx context.Context, in store.Namespaces) (eventNumbe
 	return eventNumbers{in, sealer}, err
 }
 
-// seal makes the log ID of a position up to which the caller was told so many events.
+// numberSize is the size of a number in a log ID in bytes.
+const numberSize = 8
+
+// seal makes the log ID of a position up to which the caller was told so many events. Its length is the same for all positions.
 func (n eventNumbers) seal(at feed.Position, count int64) string {
-	content := binary.AppendVarint(binary.AppendVarint(nil, at.Sequence), count)
+	content := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(at.Sequence)), uint64(count)) //nolint:gosec // both are read as they are written
 	return n.sealer.Fresh(purposeOf(sealEvents, n.in), append(content, at.LogID...))
 }
 
 // open returns the position and the number of events in a log ID.
-func (n eventNumbers) open(logID string) (at feed.Position, count int64, ok bool) {
+func (n eventNumbers) open(logID string) (at feed.Position, told int64, ok bool) {
 	content, ok := n.sealer.Open(purposeOf(sealEvents, n.in), logID)
-	if !ok {
+	if !ok || len(content) < 2*numberSize {
 		return feed.Position{}, 0, false
 	}
-	sequence, read := binary.Varint(content)
-	if read <= 0 {
-		return feed.Position{}, 0, false
-	}
-	content = content[read:]
-	count, read = binary.Varint(content)
-	if read <= 0 {
-		return feed.Position{}, 0, false
-	}
-	return feed.Position{Sequence: sequence, LogID: string(content[read:])}, count, true
+	sequence, count := binary.BigEndian.Uint64(content), binary.BigEndian.Uint64(content[numberSize:])
+	return feed.Position{Sequence: int64(sequence), LogID: string(content[2*numberSize:])}, int64(count), true //nolint:gosec // as they were written
 }
 
 // start is the position behind which a client is told events, and how many it was told before; known is false when it has to begin anew.
