@@ -500,3 +500,21 @@ func TestDecisionCompletion(t *testing.T) {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 }
+
+// TestNamespaceCompletion: who may not list the namespaces of the cluster gets those that the operator shows.
+func TestNamespaceCompletion(t *testing.T) {
+	c := newCluster(t, func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/api/v1/session") {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = w.Write([]byte(`{"authenticated":true,"namespaces":{"all":false,"names":["bank","shop","shop-$(reboot)","shop-test"],"visible":4}}`))
+	})
+	command := Command("kubectl_complete-scanner", []string{"images", "--service-account", "viewer", "--kubeconfig", c.kubeconfig(), "--namespace", "sh"})
+	var out strings.Builder
+	command.SetOut(&out)
+	command.SetErr(&out)
+	if err := command.ExecuteContext(t.Context()); err != nil || !strings.HasPrefix(out.String(), "shop\nshop-test\n:4\n") {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+}

@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -91,26 +92,42 @@ func completeIDs[T any](o *options, cmd *cobra.Command, text, resource string, i
 	})
 }
 
+// completeNamespaces completes the names of the namespaces of the cluster or, for users who may not list them, of those that they see.
 func (o *options) completeNamespaces(cmd *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 	defer cancel()
+	beginning := func(names []string) []string {
+		return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, text) })
+	}
+	if names, err := o.namespacesOfCluster(ctx); err == nil {
+		return beginning(names), cobra.ShellCompDirectiveNoFileComp
+	}
+	return o.completions(cmd, func(ctx context.Context, c *client, _ string) ([]string, error) {
+		var session api.Session
+		err := c.get(ctx, &session, nil, "api", "v1", "session")
+		if err != nil || session.Namespaces == nil {
+			return nil, err
+		}
+		return beginning(session.Namespaces.Names), nil
+	})
+}
+
+func (o *options) namespacesOfCluster(ctx context.Context) ([]string, error) {
 	config, err := o.kubeconfig().ClientConfig()
 	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
+		return nil, err
 	}
 	core, err := corev1client.NewForConfig(config)
 	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
+		return nil, err
 	}
 	namespaces, err := core.Namespaces().List(ctx, metav1.ListOptions{Limit: maxPage})
 	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
+		return nil, err
 	}
-	var names []string
-	for _, n := range namespaces.Items {
-		if strings.HasPrefix(n.Name, text) {
-			names = append(names, n.Name)
-		}
+	names := make([]string, len(namespaces.Items))
+	for i := range namespaces.Items {
+		names[i] = namespaces.Items[i].Name
 	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	return names, nil
 }

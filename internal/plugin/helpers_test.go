@@ -83,6 +83,8 @@ func (c *cluster) serve(w http.ResponseWriter, r *http.Request) {
 		c.proxied, c.headers = append(c.proxied, r.URL.Path), append(c.headers, r.Header)
 		r.URL.Path = "/" + strings.Join(parts[7:], "/")
 		c.operator(w, r)
+	case r.URL.Path == "/api/v1/namespaces":
+		c.fail(w, apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "", nil))
 	case c.forbidden:
 		c.fail(w, apierrors.NewForbidden(services, "", nil))
 	case len(parts) == 6:

@@ -125,8 +125,19 @@ func TestSecureCookies(t *testing.T) {
 		{known, []string{"Host: localhost:8000", "X-Forwarded-Proto: https"}, true},
 	} {
 		a := test.f.do(http.MethodPost, sessionPath, `{"token":"admin"}`, append(test.headers, "Content-Type: application/json")...)
-		if cookie := cookieOf(a, "scanner-operator-session"); cookie == "" || strings.Contains(cookie, "; Secure") != test.want {
+		const plain, prefixed = "scanner-operator-session", "__Host-scanner-operator-session"
+		name, other := plain, prefixed
+		if test.want {
+			name, other = prefixed, plain
+		}
+		if cookie := cookieOf(a, name); cookie == "" || strings.Contains(cookie, "; Secure") != test.want || cookieOf(a, other) != "" {
 			t.Errorf("%q: %d with the cookie %q", test.headers, a.status, cookie)
+		}
+		// Any host of the domain can set a cookie without the prefix: with TLS, it does not count.
+		for cookie, want := range map[string]int{name: http.StatusOK, other: http.StatusUnauthorized} {
+			if a := test.f.do(http.MethodGet, overviewPath, "", append(test.headers, "Cookie: "+cookie+"=admin")...); a.status != want {
+				t.Errorf("%q with the cookie %s: %d, want %d", test.headers, cookie, a.status, want)
+			}
 		}
 	}
 }

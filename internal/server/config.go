@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -248,12 +249,19 @@ func (c Config) namespaces(ctx context.Context) ([]string, error) {
 func (c Config) guard() auth.Config {
 	config := auth.Config{
 		Mode: c.Auth, Reviews: c.Reviews, Uploads: c.Uploads, Namespaces: c.namespaces, Limits: c.Limits.RateLimits, Clock: c.Clock,
-		BasePath: c.BasePath, FrontProxy: c.FrontProxy, AnonymousRead: c.AnonymousRead, Log: c.Log.WithName("auth"),
+		BasePath: c.BasePath, FrontProxy: c.FrontProxy, AnonymousRead: c.AnonymousRead, HTTPS: c.isHTTPS, Log: c.Log.WithName("auth"),
 	}
 	if c.Provider != nil {
 		config.Sessions = &auth.Sessions{Store: c.Store, Provider: c.Provider}
 	}
 	return config
+}
+
+// isHTTPS reports whether the browser speaks TLS: to us, or to a proxy in front of us that says so or that is known to. On this machine there
+// is no proxy.
+func (c Config) isHTTPS(r *http.Request) bool {
+	return r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") ||
+		strings.HasPrefix(c.Origin, "https://") && !IsLoopbackHost(hostOnly(r.Host))
 }
 
 // IsLoopbackHost reports whether a host without port names this machine only.

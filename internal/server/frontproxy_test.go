@@ -77,7 +77,7 @@ func TestFrontProxyPrecedence(t *testing.T) {
 	direct := f.client(nil)
 	session := "Cookie: " + sessionCookie + "=" + b.cookies[sessionCookie]
 	stranger := newFrontFixture(t, nil).authority.Issue(nil)
-	const token, cookie, alice = "Authorization: Bearer admin", "Cookie: scanner-operator-session=admin", "alice by frontProxy"
+	const token, cookie, alice = "Authorization: Bearer admin", "Cookie: " + tokenCookie + "=admin", "alice by frontProxy"
 	proxied := auth.ProxiedHeader + ": Bearer admin"
 	provided := f.provider.Issuer() + "#alice by provider"
 	for name, test := range map[string]struct {

@@ -161,7 +161,7 @@ func (s *Server) secure(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
-		if s.isHTTPS(r) {
+		if s.config.isHTTPS(r) {
 			h.Set("Strict-Transport-Security", "max-age=31536000")
 		}
 		if s.config.Auth == auth.None && !IsLoopbackHost(hostOnly(r.Host)) {
@@ -195,13 +195,6 @@ func newProtection(origin string) (*http.CrossOriginProtection, error) {
 		return nil, fmt.Errorf("server configuration: %w", err)
 	}
 	return protection, nil
-}
-
-// isHTTPS reports whether the browser speaks TLS: to us, or to a proxy in front of us that says so or that is known to. On this machine there
-// is no proxy.
-func (s *Server) isHTTPS(r *http.Request) bool {
-	return r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") ||
-		strings.HasPrefix(s.config.Origin, "https://") && !IsLoopbackHost(hostOnly(r.Host))
 }
 
 // writeProblem writes a problem document. A client that is gone gets nothing, and an answer that has begun is cut off, so

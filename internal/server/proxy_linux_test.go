@@ -209,7 +209,7 @@ func (f *proxied) proxiedToken(t *testing.T) {
 		t.Errorf("cookies before signing in: %q", names)
 	}
 	a := post("Origin: "+external, "Sec-Fetch-Site: same-origin")
-	if got := cookieOf(a, "scanner-operator-session"); a.status != http.StatusOK || !strings.HasSuffix(got, "; Path=/scanner/; HttpOnly; Secure; SameSite=Strict") {
+	if got := cookieOf(a, "__Secure-scanner-operator-session"); a.status != http.StatusOK || !strings.HasSuffix(got, "; Path=/scanner/; HttpOnly; Secure; SameSite=Strict") {
 		t.Errorf("signing in: %d %s, with the cookie %s", a.status, a.body, got)
 	}
 	if a.header.Get("Strict-Transport-Security") == "" {

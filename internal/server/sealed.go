@@ -17,7 +17,8 @@ const (
 	sealChanges   = "changes"
 	sealDecisions = "decisions"
 	sealPages     = "pages"
-	sealEvents    = "events"
+	// Those that previous versions sealed for "events" have another form.
+	sealEvents = "event numbers"
 )
 
 // sealedStore is the store as callers see it that do not see all namespaces: the row numbers in page tokens and IDs are sealed, since they tell how

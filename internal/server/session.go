@@ -32,8 +32,7 @@ func (o operations) CreateSession(ctx context.Context, request api.CreateSession
 	if request.Body == nil || request.Body.Token == "" {
 		return nil, problem.BadRequest("token is required")
 	}
-	r := requestOf(ctx)
-	session, cookies, err := o.s.guard.SignIn(r, request.Body.Token, o.s.isHTTPS(r))
+	session, cookies, err := o.s.guard.SignIn(requestOf(ctx), request.Body.Token)
 	if err != nil {
 		return nil, err
 	}
@@ -78,8 +77,7 @@ func (o operations) EndProviderSession(ctx context.Context, request api.EndProvi
 
 // DeleteSession signs out.
 func (o operations) DeleteSession(ctx context.Context, request api.DeleteSessionRequestObject) (api.DeleteSessionResponseObject, error) {
-	r := requestOf(ctx)
-	out, err := o.s.guard.SignOut(r, value(request.Params.Everywhere), o.s.isHTTPS(r))
+	out, err := o.s.guard.SignOut(requestOf(ctx), value(request.Params.Everywhere))
 	if err != nil {
 		return nil, err
 	}

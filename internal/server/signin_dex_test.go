@@ -304,14 +304,14 @@ func TestTokensBesideTheProvider(t *testing.T) {
 	b.signIn(f, user)
 	old := b.cookies[sessionCookie]
 	a := f.do(http.MethodPost, sessionPath, `{"token":"reader"}`, "X-Forwarded-Proto: https", "Cookie: "+sessionCookie+"="+old)
-	if !strings.Contains(a.body, `"method":"token"`) || !strings.Contains(cookieOf(a, sessionCookie), "Max-Age=0") || cookieOf(a, "scanner-operator-session") == "" {
+	if !strings.Contains(a.body, `"method":"token"`) || !strings.Contains(cookieOf(a, sessionCookie), "Max-Age=0") || cookieOf(a, tokenCookie) == "" {
 		t.Errorf("%d %v %s", a.status, a.header, a.body)
 	}
 	b.expect(f, http.StatusUnauthorized)
-	b.cookies = map[string]string{"scanner-operator-session": "reader"}
+	b.cookies = map[string]string{tokenCookie: "reader"}
 	b.expect(f, http.StatusOK)
 	b.signIn(f, user)
-	if b.cookies["scanner-operator-session"] != "" || b.session(f).User != user {
+	if b.cookies[tokenCookie] != "" || b.session(f).User != user {
 		t.Errorf("%v %+v", b.cookies, b.session(f))
 	}
 	// A header counts before cookies.

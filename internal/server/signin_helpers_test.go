@@ -41,6 +41,7 @@ const (
 	// The cookies of a sign-in and of a session.
 	signInCookie  = "__Host-scanner-operator-sign-in"
 	sessionCookie = "__Host-scanner-operator-user"
+	tokenCookie   = "__Host-scanner-operator-session"
 
 	password     = "correct horse"
 	clientSecret = "secret of the client"
@@ -241,6 +242,7 @@ func (b *browser) do(f *signInFixture, method, target string, headers ...string)
 	if len(pairs) > 0 {
 		headers = append(headers, "Cookie: "+strings.Join(pairs, "; "))
 	}
+	headers = append(headers, "X-Forwarded-Proto: https")
 	client := f.client
 	f.client = &http.Client{Transport: client.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	a := f.do(method, target, "", headers...)

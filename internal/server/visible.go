@@ -30,7 +30,8 @@ func (s *Server) stillVisible(ctx context.Context) error {
 	return err
 }
 
-// mayChange returns the namespaces of an image in which the caller may use a verb.
+// mayChange returns the namespaces of an image in which the caller may use a verb. Of an image that the caller does not see, there are none that reviews ask about: that
+// they take time or fail would tell that the image runs somewhere.
 func (s *Server) mayChange(ctx context.Context, verb, imageID string) (store.Namespaces, error) {
 	if visible(ctx).All() && s.config.Auth == auth.None {
 		return store.AllNamespaces(), nil
@@ -38,6 +39,9 @@ func (s *Server) mayChange(ctx context.Context, verb, imageID string) (store.Nam
 	names, err := s.store.ImageNamespaces(ctx, imageID)
 	if err != nil {
 		return store.Namespaces{}, err
+	}
+	if !visible(ctx).ContainsAny(names) {
+		names = nil
 	}
 	return s.guard.May(ctx, verb, names)
 }
@@ -64,28 +68,23 @@ func (s *Server) numbersOf(ctx context.Context, in store.Namespaces) (eventNumbe
 	return eventNumbers{in, sealer}, err
 }
 
-// seal makes the log ID of a position up to which the caller was told so many events.
+// numberSize is the size of a number in a log ID in bytes.
+const numberSize = 8
+
+// seal makes the log ID of a position up to which the caller was told so many events. Its length is the same for all positions.
 func (n eventNumbers) seal(at feed.Position, count int64) string {
-	content := binary.AppendVarint(binary.AppendVarint(nil, at.Sequence), count)
+	content := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(at.Sequence)), uint64(count)) //nolint:gosec // both are read as they are written
 	return n.sealer.Fresh(purposeOf(sealEvents, n.in), append(content, at.LogID...))
 }
 
 // open returns the position and the number of events in a log ID.
-func (n eventNumbers) open(logID string) (at feed.Position, count int64, ok bool) {
+func (n eventNumbers) open(logID string) (at feed.Position, told int64, ok bool) {
 	content, ok := n.sealer.Open(purposeOf(sealEvents, n.in), logID)
-	if !ok {
+	if !ok || len(content) < 2*numberSize {
 		return feed.Position{}, 0, false
 	}
-	sequence, read := binary.Varint(content)
-	if read <= 0 {
-		return feed.Position{}, 0, false
-	}
-	content = content[read:]
-	count, read = binary.Varint(content)
-	if read <= 0 {
-		return feed.Position{}, 0, false
-	}
-	return feed.Position{Sequence: sequence, LogID: string(content[read:])}, count, true
+	sequence, count := binary.BigEndian.Uint64(content), binary.BigEndian.Uint64(content[numberSize:])
+	return feed.Position{Sequence: int64(sequence), LogID: string(content[2*numberSize:])}, int64(count), true //nolint:gosec // as they were written
 }
 
 // start is the position behind which a client is told events, and how many it was told before; known is false when it has to begin anew.

@@ -228,7 +228,8 @@ type Reader interface {
 	ListBases(ctx context.Context, in Namespaces, query BaseQuery) (BasePage, error)
 	// ListOwners returns a page of the owners of workloads that run images. What runs without an owner has an entry, too.
 	ListOwners(ctx context.Context, in Namespaces, query OwnerQuery) (OwnerPage, error)
-	// ListDecisions returns a page of decisions. Those of objects of the cluster are visible to everybody, those of other objects in their namespaces.
+	// ListDecisions returns a page of decisions. Those of objects in namespaces are visible there, those of objects of the cluster, without what they stated before, to who sees
+	// findings that they match now, and all to who sees all namespaces.
 	ListDecisions(ctx context.Context, in Namespaces, query DecisionQuery) (DecisionPage, error)
 	// Decision returns one decision, or ErrNotFound.
 	Decision(ctx context.Context, in Namespaces, id int64) (DecisionRecord, error)

@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 )
 
 // MaxTokenLength bounds a page token in bytes. A longer one is refused before it is looked at.
@@ -16,6 +18,9 @@ const (
 	// maxTokenValues bounds how many sort values a token carries.
 	maxTokenValues = 8
 )
+
+// maxInteger is how many characters an integer of 64 bits has at most.
+const maxInteger = len("-9223372036854775808")
 
 // pageToken is what an opaque token holds: which query it belongs to, and the sort values of the last row that was
 // returned. Values are bytes so that no JSON escaping can make a token much longer than its content.
@@ -33,13 +38,19 @@ func EncodeToken(query any, values ...string) (string, error) {
 		return "", err
 	}
 	token := pageToken{Version: tokenVersion, Query: hash, Values: make([][]byte, len(values))}
+	padding := 0
 	for i, value := range values {
 		token.Values[i] = []byte(value)
+		if _, err := strconv.ParseInt(value, 10, 64); err == nil {
+			padding += base64.StdEncoding.EncodedLen(maxInteger) - base64.StdEncoding.EncodedLen(len(value))
+		}
 	}
 	content, err := json.Marshal(token)
 	if err != nil {
 		return "", fmt.Errorf("encode page token: %w", err)
 	}
+	// Servers encrypt tokens, because row numbers tell how much there is of namespaces that the caller does not see. Their length must not tell it either.
+	content = append(content, strings.Repeat(" ", max(padding, 0))...)
 	encoded := base64.RawURLEncoding.EncodeToString(content)
 	if len(encoded) > MaxTokenLength {
 		return "", fmt.Errorf("the page token has %d bytes, the maximum is %d", len(encoded), MaxTokenLength)

@@ -107,10 +107,10 @@ func explain(c *inventory.Container, result coverage.Result, v *observed, p plan
 	return coverage.Advice(result.Reason), time.Time{}
 }
 
-// pulledFrom says which reference of an image its scan used. That of a container is shown at this container alone: others may not see its pod.
+// pulledFrom says which reference of an image its scan used. That of a container is shown at this container alone: others may not see its pod, nor that there is one.
 func pulledFrom(c *inventory.Container, repository string) string {
 	if model.RepositoryOf(c.Image) != repository {
-		return "the image could not be pulled from the repository in its image ID, and was pulled from one that another pod names"
+		return "the image could not be pulled from the repository in its image ID"
 	}
 	return "the image could not be pulled from the repository in its image ID, and was pulled from " + repository + ", which the pod names"
 }

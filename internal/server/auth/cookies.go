@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Cookies of users who sign in with the provider. With TLS their names begin with hostPrefix: browsers then accept them from this host
+// Cookies of users who sign in with the provider or a token. With TLS their names begin with hostPrefix: browsers then accept them from this host
 // only, so that no other host of the same domain can plant a session or a sign-in of its own. Such cookies have the path "/": below a base
 // path, where other programs have the same host and must not be sent our cookies, the names begin with securePrefix.
 const (
@@ -93,10 +93,15 @@ func withError(returnTo string, reason SignInFailure) string {
 }
 
 func (m *sessionManager) cookieName(name string) string {
+	return cookieName(name, m.basePath, m.Provider.Secure())
+}
+
+// cookieName is the name of a cookie with the prefix that browsers know. Over TLS, only cookies with the prefix count.
+func cookieName(name, basePath string, secure bool) string {
 	switch {
-	case !m.Provider.Secure():
+	case !secure:
 		return name
-	case m.basePath != rootPath:
+	case basePath != rootPath:
 		return securePrefix + name
 	default:
 		return hostPrefix + name

@@ -62,6 +62,9 @@ type Config struct {
 	// BasePath is the path below which browsers reach the server, from the first slash to the last: that of cookies and of addresses to return
 	// to. "/" by default.
 	BasePath string
+	// HTTPS reports whether the browser that sent a request speaks TLS, to the server or to a proxy in front of it. By default it is looked at whether the request
+	// came over TLS.
+	HTTPS func(r *http.Request) bool
 	// Sessions are those of users who sign in with a provider; nil without one.
 	Sessions *Sessions
 	// FrontProxy knows the proxies that are trusted to name users; nil trusts none.
@@ -76,6 +79,7 @@ type Guard struct {
 	mode     Mode
 	uploads  UploadAuthorizer
 	basePath string
+	https    func(r *http.Request) bool
 	clock    func() time.Time
 	log      logr.Logger
 	// reviews is nil without authentication, sessions without a provider, proxy unless one is trusted, anonymous unless callers may read without a
@@ -96,11 +100,14 @@ type Guard struct {
 // New makes a guard.
 func New(config Config) *Guard {
 	g := &Guard{
-		mode: config.Mode, uploads: config.Uploads, basePath: cmp.Or(config.BasePath, rootPath), clock: config.Clock, log: config.Log,
+		mode: config.Mode, uploads: config.Uploads, basePath: cmp.Or(config.BasePath, rootPath), https: config.HTTPS, clock: config.Clock, log: config.Log,
 		namespaces: newKnownNamespaces(config.Namespaces, config.Clock),
 		requests:   newLimiter(config.Limits.RequestRate, config.Limits.RequestBurst),
 		failures:   newLimiter(config.Limits.FailureRate, config.Limits.FailureBurst),
 		reserve:    newLimiter(reserveFactor*config.Limits.FailureRate, config.Limits.FailureBurst),
+	}
+	if g.https == nil {
+		g.https = func(r *http.Request) bool { return r.TLS != nil }
 	}
 	if config.Mode == Kubernetes {
 		// A token that was made for us, or else one that was made for the API server, as people have.
@@ -229,7 +236,7 @@ func (g *Guard) AuthorizeUpload(r *http.Request, key model.ImageKey) (delivery s
 	if g.mode == None {
 		return store.Delivery{}, nil
 	}
-	token, err := uploadToken(r)
+	token, err := g.uploadToken(r)
 	if err != nil {
 		return store.Delivery{}, err
 	}
@@ -341,8 +348,7 @@ func (g *Guard) credentialOf(r *http.Request) (credential, error) {
 	if secret, found := g.sessionSecret(r); found {
 		return credential{session: secret}, nil
 	}
-	if cookie, err := r.Cookie(sessionCookie); err == nil {
-		token, err := checkedToken(cookie.Value)
+	if token, found, err := g.cookieToken(r); found || err != nil {
 		return credential{token: token}, err
 	}
 	if refused != nil {
@@ -368,14 +374,24 @@ func errNoCredential() error {
 }
 
 // uploadToken returns the token of a scan pod: a bearer token, or that of a session with a token.
-func uploadToken(r *http.Request) (string, error) {
+func (g *Guard) uploadToken(r *http.Request) (string, error) {
 	if token, found, err := bearerToken(r); found || err != nil {
 		return token, err
 	}
-	if cookie, err := r.Cookie(sessionCookie); err == nil {
-		return checkedToken(cookie.Value)
+	if token, found, err := g.cookieToken(r); found || err != nil {
+		return token, err
 	}
 	return "", errNoCredential()
+}
+
+// cookieToken returns the token of the cookie of a session, if there is one.
+func (g *Guard) cookieToken(r *http.Request) (token string, found bool, err error) {
+	cookie, err := r.Cookie(cookieName(sessionCookie, g.basePath, g.https(r)))
+	if err != nil {
+		return "", false, nil //nolint:nilerr // there is no such cookie
+	}
+	token, err = checkedToken(cookie.Value)
+	return token, true, err
 }
 
 // bearerToken returns the token of the Authorization header, if there is one.

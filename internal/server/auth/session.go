@@ -10,7 +10,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-// sessionCookie holds the token of somebody who signed in to the UI.
+// sessionCookie holds the token of somebody who signed in to the UI. With TLS its name has a prefix: see cookieName.
 const sessionCookie = "scanner-operator-session"
 
 // maxCookieToken bounds a token in a cookie: browsers keep cookies of 4096 bytes.
@@ -72,7 +72,7 @@ func (g *Guard) Session(r *http.Request) (Session, error) {
 }
 
 // SignIn describes the owner of a token, and makes the cookie that holds it from now on. A session with the provider ends.
-func (g *Guard) SignIn(r *http.Request, token string, secure bool) (Session, []*http.Cookie, error) {
+func (g *Guard) SignIn(r *http.Request, token string) (Session, []*http.Cookie, error) {
 	if len(token) > maxCookieToken {
 		return Session{}, nil, problem.BadRequest("the token has %d bytes, which exceeds the limit of %d bytes for a session cookie; create one with \"kubectl create token\"",
 			len(token), maxCookieToken)
@@ -92,7 +92,7 @@ func (g *Guard) SignIn(r *http.Request, token string, secure bool) (Session, []*
 	if err != nil {
 		return Session{}, nil, err
 	}
-	cookies := []*http.Cookie{g.tokenCookie(token, 0, secure)}
+	cookies := []*http.Cookie{g.tokenCookie(token, 0, g.https(r))}
 	if g.sessions != nil {
 		g.forget(r)
 		cookies = append(cookies, g.sessions.sessionCookie(""))
@@ -134,7 +134,7 @@ func (g *Guard) somewhere(ctx context.Context, p *principal, verb string, visibl
 // tokenCookie makes the cookie with a token; it goes when the browser is closed, or at once with a negative age.
 func (g *Guard) tokenCookie(token string, age int, secure bool) *http.Cookie {
 	return &http.Cookie{ //nolint:gosec // Secure follows the browser's connection: without TLS there would be no session at all
-		Name: sessionCookie, Value: token, Path: g.basePath, MaxAge: age,
+		Name: cookieName(sessionCookie, g.basePath, secure), Value: token, Path: g.basePath, MaxAge: age,
 		HttpOnly: true, Secure: secure, SameSite: http.SameSiteStrictMode,
 	}
 }

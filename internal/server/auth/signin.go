@@ -112,7 +112,7 @@ func (g *Guard) FinishSignIn(r *http.Request, callback Callback) (Redirect, erro
 	}
 	g.forget(r)
 	redirect.User = grant.User.Username
-	redirect.Cookies = append(redirect.Cookies, g.sessions.sessionCookie(secret), g.tokenCookie("", -1, g.sessions.Provider.Secure()))
+	redirect.Cookies = append(redirect.Cookies, g.sessions.sessionCookie(secret), g.tokenCookie("", -1, g.https(r)))
 	return redirect, nil
 }
 
@@ -195,8 +195,8 @@ type SignedOut struct {
 
 // SignOut ends the session of a browser or, with everywhere, all sessions of its user. Tokens stay valid until they expire, and a front proxy ends its
 // sessions itself.
-func (g *Guard) SignOut(r *http.Request, everywhere, secure bool) (SignedOut, error) {
-	out := SignedOut{Cookies: []*http.Cookie{g.tokenCookie("", -1, secure)}}
+func (g *Guard) SignOut(r *http.Request, everywhere bool) (SignedOut, error) {
+	out := SignedOut{Cookies: []*http.Cookie{g.tokenCookie("", -1, g.https(r))}}
 	if g.sessions == nil {
 		return out, nil
 	}

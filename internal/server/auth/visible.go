@@ -139,7 +139,10 @@ func (r *reviewer) grant(ctx context.Context, p *principal, a action, key cacheK
 		return false, err
 	}
 	defer r.grantSlots.Release(1)
-	review, err := r.reviews.Access.Create(ctx, accessReview(p.user, a), metav1.CreateOptions{})
+	bounded, cancel := context.WithTimeout(ctx, reviewTimeout)
+	defer cancel()
+	began := r.clock()
+	review, err := r.reviews.Access.Create(bounded, accessReview(p.user, a), metav1.CreateOptions{})
 	if err != nil {
 		return false, problem.Unavailable(err, "the Kubernetes API server is unavailable: cannot check permissions; try again")
 	}
@@ -148,7 +151,10 @@ func (r *reviewer) grant(ctx context.Context, p *principal, a action, key cacheK
 	if allowed {
 		ttl = grantTTL
 	}
-	r.granted.Add(key, allowed, ttl)
+	// An answer that took long is about what was permitted when it was asked for.
+	if ttl -= r.clock().Sub(began); ttl > 0 {
+		r.granted.Add(key, allowed, ttl)
+	}
 	return allowed, nil
 }
 
@@ -264,7 +270,7 @@ func (g *Guard) May(ctx context.Context, verb string, names []string) (store.Nam
 	}
 	bounded, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
-	granted, err := g.reviews.grants(bounded, p, verb, slices.Clone(names), denyTTL)
+	granted, err := g.reviews.grants(bounded, p, verb, slices.Clone(names), refusalTTL(len(names)))
 	return store.OnlyNamespaces(granted...), err
 }
 

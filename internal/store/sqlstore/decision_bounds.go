@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"gorm.io/gorm"
 
@@ -13,11 +14,17 @@ func tooMany(bounds matchBounds) store.DecisionProblem {
 	return store.DecisionProblem{Reason: store.DecisionTooMany, Message: fmt.Sprintf("%d decisions apply at most; delete others first", bounds.decisions)}
 }
 
-func tooBroad(findings int, bounds matchBounds) store.DecisionProblem {
+// tooBroad says that there is no room for what a decision matches. Users of a namespace read the problems of its decisions: they are not told how many findings there
+// are, since most of these may be in other namespaces.
+func tooBroad(namespace string, findings int, bounds matchBounds) store.DecisionProblem {
+	number := "too many"
+	if namespace == "" {
+		number = strconv.Itoa(findings)
+	}
 	return store.DecisionProblem{Reason: store.DecisionTooBroad, Message: fmt.Sprintf(
-		"it matches %d findings; the maximum is %d for one decision, %d for those of one namespace, %d for those of all namespaces and %d for all; name fewer packages; "+
+		"it matches %s findings; the maximum is %d for one decision, %d for those of one namespace, %d for those of all namespaces and %d for all; name fewer packages; "+
 			"the first %d of a namespace need no room among those of all namespaces",
-		findings, bounds.one, bounds.namespace, bounds.namespaced, bounds.all, bounds.alwaysNamespace)}
+		number, bounds.one, bounds.namespace, bounds.namespaced, bounds.all, bounds.alwaysNamespace)}
 }
 
 // shares counts what decisions match that apply: of all objects, and of those in namespaces together and by namespace.
@@ -135,7 +142,7 @@ func (p *decisionPlan) leaveOut(tx *gorm.DB, source string, bounds matchBounds) 
 	// One that is refused takes no room from those behind it.
 	p.begin = slices.DeleteFunc(p.begin, func(n *newDecision) bool {
 		if !taken.have(n.row.Namespace, len(n.findings), bounds) {
-			p.refuse(n, tooBroad(len(n.findings), bounds))
+			p.refuse(n, tooBroad(n.row.Namespace, len(n.findings), bounds))
 			return true
 		}
 		if problem := join(n); problem != nil {

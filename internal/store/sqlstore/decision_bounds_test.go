@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
@@ -78,6 +79,7 @@ func TestNamespacesShareMatches(t *testing.T) {
 		s.matchBounds.one, s.matchBounds.all, s.matchBounds.namespace, s.matchBounds.namespaced, s.matchBounds.alwaysNamespace = 100, 13, 4, 8, 1
 		// Three packages, each with four vulnerabilities.
 		hold(t, s, 3, 4)
+		messages := map[string]bool{}
 		broad := func(namespace, name, pkg string) store.Decision {
 			d := store.Decision{
 				Object: store.DecisionObject{Kind: "VulnerabilityException", Namespace: namespace, Name: name}, Packages: []string{"pkg:generic/package-" + pkg},
@@ -112,12 +114,23 @@ func TestNamespacesShareMatches(t *testing.T) {
 				if problem.Reason != store.DecisionTooBroad {
 					t.Errorf("%+v: %+v", object, problem)
 				}
+				messages[problem.Message] = true
 				refused = append(refused, object.Name)
 			}
 			slices.Sort(refused)
 			if diff := cmp.Diff(step.refused, refused); diff != "" {
 				t.Error(diff)
 			}
+		}
+		// Users of a namespace read the message: it does not say how many findings there are, most of which others may have.
+		wide := broad("a", "wide", "0")
+		wide.Packages = append(wide.Packages, "pkg:generic/package-1", "pkg:generic/package-2")
+		problems, err := s.SyncDecisions(t.Context(), "test", []store.Decision{wide})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if messages[problems[wide.Object].Message] = true; len(messages) != 1 {
+			t.Errorf("messages: %q", slices.Collect(maps.Keys(messages)))
 		}
 	})
 }

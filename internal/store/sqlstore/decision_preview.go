@@ -100,7 +100,7 @@ func (p *decisionPreview) read(preview *store.DecisionPreview, now int64) (err e
 	}
 	if !p.in.All() && preview.Problem == nil {
 		if visible := visibleMatches(packages, held); visible > p.matchBounds.one {
-			preview.Problem = new(tooBroad(visible, p.matchBounds))
+			preview.Problem = new(tooBroad(p.decision.row.Namespace, visible, p.matchBounds))
 		}
 	}
 	var sum previewed

@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -88,13 +89,51 @@ func (r *recordRow) content(in store.Namespaces) (store.DecisionContent, error) 
 	return content, nil
 }
 
-// visibleDecisions selects the decisions d that are visible: those of objects of the cluster, and of objects in visible namespaces.
-func visibleDecisions(tx *gorm.DB, in store.Namespaces) *gorm.DB {
+// visibleDecisions selects the decisions d that are visible: those of objects in visible namespaces, and those of objects of the cluster that match findings of visible images
+// now. What others matched when they ended is not known.
+func (s *Store) visibleDecisions(tx *gorm.DB, in store.Namespaces) (*gorm.DB, error) {
 	chosen := tx.Table("decisions AS d")
 	if in.All() {
-		return chosen
+		return chosen, nil
 	}
-	return chosen.Where("(d.namespace = '' OR " + isWithin("d.namespace", in) + ")")
+	matching, err := s.matchingDecisions(tx, in)
+	return chosen.Where("(" + isWithin("d.namespace", in) + " OR d.id IN (" + matching + "))"), err
+}
+
+// matchingDecisions lists the IDs of the decisions of objects of the cluster that match findings of visible images, as literals: there may be more than a statement has values.
+func (s *Store) matchingDecisions(tx *gorm.DB, in store.Namespaces) (string, error) {
+	current, err := currentNumber(tx)
+	if err != nil {
+		return "", err
+	}
+	held := tx.Table("image_packages AS ip").Joins("JOIN images im ON im.id = ip.image_pk").Where("ip.excluded = 0 AND im.matched_at > 0 AND ip.image_pk IN (?)", visibleImages(tx, in)).
+		Select("ip.package_pk")
+	var rows []struct{ ID, Reach int64 }
+	err = tx.Table("decisions AS d").Where("d.namespace = '' AND d.until_time = ? AND d.id IN (?)", int64(stillOpen),
+		tx.Table("decision_findings AS m").Joins("JOIN findings f ON f.id = m.finding_id").Where(shown, current, current).Where("f.package_pk IN (?)", held).Select("m.decision_pk"),
+	).Select("d.id, d.reach").Order("d.id").Scan(&rows).Error
+	if err != nil {
+		return "", err
+	}
+	var limited []int64
+	for _, row := range rows {
+		if row.Reach != everywhere {
+			limited = append(limited, row.ID)
+		}
+	}
+	matched := map[int64]int{}
+	err = inParts(limited, func(part []int64) error {
+		counts, err := s.matchesOf(tx, in, current, part...)
+		maps.Copy(matched, counts)
+		return err
+	})
+	ids := []string{"0"}
+	for _, row := range rows {
+		if row.Reach == everywhere || matched[row.ID] > 0 {
+			ids = append(ids, strconv.FormatInt(row.ID, 10))
+		}
+	}
+	return strings.Join(ids, ","), err
 }
 
 // namedVulnerabilities is an expression for the specification of decisions d up to the end of its list of vulnerabilities, if there is one: what follows can have
@@ -106,7 +145,10 @@ func namedVulnerabilities(dialect sqldb.Dialect) string {
 
 // filterDecisions selects the visible decisions d that a query keeps.
 func (s *Store) filterDecisions(tx *gorm.DB, in store.Namespaces, query store.DecisionQuery) (*gorm.DB, error) {
-	chosen := visibleDecisions(tx, in)
+	chosen, err := s.visibleDecisions(tx, in)
+	if err != nil {
+		return nil, err
+	}
 	switch query.State {
 	case store.DecisionStanding:
 		chosen = chosen.Where("d.until_time = ?", int64(stillOpen))
@@ -200,8 +242,12 @@ func (s *Store) ListDecisions(ctx context.Context, in store.Namespaces, query st
 func (s *Store) Decision(ctx context.Context, in store.Namespaces, id int64) (store.DecisionRecord, error) {
 	var record store.DecisionRecord
 	err := s.read(ctx, "read a decision", func(tx *gorm.DB) error {
+		chosen, err := s.visibleDecisions(tx, in)
+		if err != nil {
+			return err
+		}
 		var rows []recordRow
-		if err := visibleDecisions(tx, in).Where("d.id = ?", id).Select(recordColumns).Scan(&rows).Error; err != nil {
+		if err := chosen.Where("d.id = ?", id).Select(recordColumns).Scan(&rows).Error; err != nil {
 			return err
 		}
 		if len(rows) == 0 {
@@ -269,7 +315,7 @@ const beforeDecision = `(SELECT b.id FROM decisions b WHERE b.source = d.source 
 const linkedDecisions = "SELECT l.id, l.earlier FROM (SELECT d.id, " + beforeDecision + " AS earlier FROM decisions d WHERE d.id IN ? AND d.source <> '" +
 	store.DecisionSourceVEX + "') l WHERE l.earlier IS NOT NULL"
 
-// previousDecisions reads what the objects of decisions said before.
+// previousDecisions reads what the objects of decisions said before. Who sees some namespaces does not see that of objects of the cluster: it may have been about others.
 func previousDecisions(tx *gorm.DB, in store.Namespaces, ids []int64) (map[int64]*store.DecisionContent, error) {
 	previous := make(map[int64]*store.DecisionContent, len(ids))
 	err := inParts(ids, func(part []int64) error {
@@ -292,6 +338,9 @@ func previousDecisions(tx *gorm.DB, in store.Namespaces, ids []int64) (map[int64
 			return err
 		}
 		for i := range rows {
+			if rows[i].Namespace == "" && !in.All() {
+				continue
+			}
 			content, err := rows[i].content(in)
 			if err != nil {
 				return err

@@ -39,6 +39,10 @@ func (t *txn) carryOut(source string, plan *decisionPlan) error {
 	if err := t.keepDeletions(plan); err != nil {
 		return err
 	}
+	counts, err := countBegun(t.DB, plan.begin)
+	if err != nil {
+		return err
+	}
 	var ended []store.DecisionEvent
 	for _, n := range plan.begin {
 		touched = append(touched, n.findings...)
@@ -48,9 +52,9 @@ func (t *txn) carryOut(source string, plan *decisionPlan) error {
 			ended = append(ended, n.row.event("", matched[n.row.object()]))
 		case n.over:
 		case n.replaces:
-			told = append(told, n.row.event(store.DecisionChanged, len(n.findings)))
+			told = append(told, n.row.event(store.DecisionChanged, counts[n.row.ID]))
 		default:
-			told = append(told, n.row.event(store.DecisionApplied, len(n.findings)))
+			told = append(told, n.row.event(store.DecisionApplied, counts[n.row.ID]))
 		}
 	}
 	if err := t.redecide(touched); err != nil {
@@ -182,22 +186,21 @@ func (t *txn) beginDecisions(source string, plan *decisionPlan) error {
 	return t.Insert("decision_findings", []string{"finding_id", "decision_pk"}, matches, "")
 }
 
-// endDecisions ends decisions, and returns how many findings each matched and which these were.
+// endDecisions ends decisions, and returns how many findings each matched, as countTold counts them, and which these were.
 func (t *txn) endDecisions(rows []decisionRow, how string) (counts map[int64]int, findings []int64, err error) {
+	matched, err := matchesOfRows(t.DB, t.Dialect, rows)
+	if err != nil {
+		return nil, nil, err
+	}
 	ids := make([]int64, len(rows))
 	for i := range rows {
 		ids[i] = rows[i].ID
+		findings = append(findings, matched[rows[i].ID]...)
 	}
-	counts = make(map[int64]int, len(ids))
-	err = inParts(ids, func(part []int64) error {
-		matched := t.Table("decision_findings AS m").Where("m.decision_pk IN ?", part)
-		err := eachList(matched, t.Dialect, "m.decision_pk", "m.finding_id", func(id int64, list []int64) {
-			counts[id] = len(list)
-			findings = append(findings, list...)
-		})
-		if err != nil {
-			return err
-		}
+	if counts, err = countTold(t.DB, rows, matched); err != nil {
+		return nil, nil, err
+	}
+	return counts, findings, inParts(ids, func(part []int64) error {
 		for _, table := range []string{"decision_findings", "decision_names"} {
 			if err := t.Execute("DELETE FROM "+table+" WHERE decision_pk IN ?", part); err != nil {
 				return err
@@ -205,5 +208,4 @@ func (t *txn) endDecisions(rows []decisionRow, how string) (counts map[int64]int
 		}
 		return t.Execute("UPDATE decisions SET until_time = ?, ended_by = ? WHERE id IN ? AND until_time = ?", t.now, how, part, int64(stillOpen))
 	})
-	return counts, findings, err
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"gorm.io/gorm"
 
@@ -359,8 +360,11 @@ func (p *placeSets) problem(namespace string, present int, bounds matchBounds) *
 		return nil
 	}
 	most, reserved, whose := bounds.joined, "", "ClusterVulnerabilityExceptions with selectors"
+	// As in tooBroad, users of a namespace learn no numbers that follow from what others have.
+	number := strconv.Itoa
 	if namespace != "" {
 		most, whose = bounds.namespacedJoined, "the exceptions of the namespace "+namespace
+		number = func(int) string { return "too many" }
 		reserved = fmt.Sprintf(" (%d more are reserved for ClusterVulnerabilityExceptions)", bounds.joined-bounds.namespacedJoined)
 	}
 	advice := fmt.Sprintf("use the same namespaces, workloads and images in several exceptions, or name fewer vulnerabilities and packages; "+
@@ -369,8 +373,8 @@ func (p *placeSets) problem(namespace string, present int, bounds matchBounds) *
 		takesRoom := p.takesRoom(namespace, bounds)
 		if joined := p.joined(takesRoom, countNow); joined > most && joined > p.joined(takesRoom, countBefore) {
 			return &store.DecisionProblem{Reason: store.DecisionTooBroad, Message: fmt.Sprintf(
-				"findings that several exceptions about some places suppress would have %d different combinations of such exceptions; the maximum for all is %d%s; %s",
-				joined, most, reserved, advice)}
+				"findings that several exceptions about some places suppress would have %s different combinations of such exceptions; the maximum for all is %d%s; %s",
+				number(joined), most, reserved, advice)}
 		}
 	}
 	if namespace == "" {
@@ -378,8 +382,8 @@ func (p *placeSets) problem(namespace string, present int, bounds matchBounds) *
 	}
 	if share := p.shareNow(namespace); share > bounds.namespaceJoined && share > p.sharesBefore[namespace] {
 		return &store.DecisionProblem{Reason: store.DecisionTooBroad, Message: fmt.Sprintf(
-			"with it, the exceptions of the namespace %s alone would have %d different combinations of exceptions about some places that suppress the same finding; "+
-				"the maximum is %d for those of one namespace; %s", namespace, share, bounds.namespaceJoined, advice)}
+			"with it, the exceptions of the namespace %s alone would have %s different combinations of exceptions about some places that suppress the same finding; "+
+				"the maximum is %d for those of one namespace; %s", namespace, number(share), bounds.namespaceJoined, advice)}
 	}
 	return nil
 }

@@ -39,17 +39,17 @@ func (s *Store) RecordExpiring(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		ids, values := make([]int64, len(rows)), make([]any, len(rows))
-		for i := range rows {
-			ids[i], values[i] = rows[i].ID, rows[i].ID
-		}
-		counts := make(map[int64]int, len(ids))
-		err = inParts(ids, func(part []int64) error {
-			matched := tx.Table("decision_findings AS m").Where("m.decision_pk IN ?", part)
-			return eachList(matched, tx.Dialect, "m.decision_pk", "m.finding_id", func(id int64, list []int64) { counts[id] = len(list) })
-		})
+		matched, err := matchesOfRows(tx.DB, tx.Dialect, rows)
 		if err != nil {
 			return err
+		}
+		counts, err := countTold(tx.DB, rows, matched)
+		if err != nil {
+			return err
+		}
+		values := make([]any, len(rows))
+		for i := range rows {
+			values[i] = rows[i].ID
 		}
 		if err := tx.Insert("expiring_told", []string{"decision_pk"}, values, ""); err != nil {
 			return err

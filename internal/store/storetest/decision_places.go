@@ -178,6 +178,45 @@ var decisionPlaceTests = map[string]func(*testing.T, *fixture){
 			}
 		}
 	},
+	"Events of a namespace count what runs there": func(t *testing.T, f *fixture) {
+		own, other := model.ImageKey{ImageID: modelImageID(0), Platform: amd64}, model.ImageKey{ImageID: modelImageID(1), Platform: amd64}
+		f.catalog(t, own, "1", catalogOf("a"))
+		f.catalog(t, other, "2", catalogOf("a", "b"))
+		f.match(t, own, "1", decided)
+		f.match(t, other, "2", decided)
+		must(t, f.RecordUses(t.Context(), "scope", []store.Use{
+			{Image: own, Workload: deployment("a", "web"), Container: "c"}, {Image: other, Workload: deployment("b", "web"), Container: "c"},
+		}))
+		in := func(namespace, name string) store.Decision {
+			d := placed(exception(name, model.DecisionAcceptedRisk, []string{"CVE-1"}, nil), namespace, []string{namespace})
+			d.Object.Kind, d.Object.Namespace = "VulnerabilityException", namespace
+			return d
+		}
+		since := int64(0)
+		told := func(step string, want ...string) {
+			t.Helper()
+			all := slices.Concat(f.decisionEvents(t, store.AllNamespaces(), since), f.reminders(t, store.AllNamespaces(), since))
+			log, err := f.EventLog(t.Context())
+			must(t, err)
+			if since = log.Last; !cmp.Equal(want, all) {
+				t.Errorf("%s: %s", step, cmp.Diff(want, all))
+			}
+		}
+		told("before")
+		first, elsewhere, cluster := in("a", "first"), in("c", "elsewhere"), exception("cluster", model.DecisionAcceptedRisk, []string{"CVE-1"}, nil)
+		f.decide(t, first, elsewhere, cluster)
+		told("begin", "decision.changed applied cluster 2 jane", "decision.changed applied first 1 jane", "decision.changed applied elsewhere 0 jane")
+		first.ExpiresAt = f.clock.Now().Add(store.ExpiringWithin / 2)
+		f.decide(t, first, cluster)
+		told("edit", "decision.changed changed first 1 jane", "decision.changed removed elsewhere 0 jane")
+		f.clock.set(first.ExpiresAt.Add(-time.Minute))
+		must(t, f.RecordExpiring(t.Context()))
+		told("reminder", "decision.expiring first 1 ")
+		f.clock.set(first.ExpiresAt)
+		_, err := f.ExpireDecisions(t.Context())
+		must(t, err)
+		told("end", "decision.expired  first 1 jane")
+	},
 	"Decisions with places that cannot be read": func(t *testing.T, f *fixture) {
 		d := exception("d", model.DecisionFixed, []string{"CVE-1"}, nil)
 		tooMany := make([]store.Workload, store.MaxDecisionWorkloads+1)

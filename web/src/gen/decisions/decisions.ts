@@ -62,8 +62,8 @@ export const getListDecisionsUrl = (params?: ListDecisionsParams) => {
 
 /**
  * A decision is standing while it is in effect, also as a dry run. A decision never changes: when its object is edited, the decision ends and
- * another one begins. Decisions of objects of the whole cluster are visible to all users, those of namespaced objects to users who may read their
- * namespace. Authors of objects of the whole cluster are visible only to users who may read all namespaces.
+ * another one begins. Decisions of namespaced objects are visible to users who may read the namespace. Those of objects of the whole cluster are
+ * visible while they match a finding of a visible image, and their authors and the ended ones only to users who may read all namespaces.
  * @summary List the decisions about findings and their history
  */
 export const listDecisions = async (
