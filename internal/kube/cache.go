@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -69,7 +70,7 @@ func trimPod(obj any) (any, error) {
 			CreationTimestamp: pod.CreationTimestamp,
 		},
 		Spec: corev1.PodSpec{
-			NodeName: pod.Spec.NodeName, ImagePullSecrets: pod.Spec.ImagePullSecrets,
+			NodeName: pod.Spec.NodeName, ImagePullSecrets: trimReferences(pod.Spec.ImagePullSecrets),
 			Containers: trimContainers(pod.Spec.Containers), InitContainers: trimContainers(pod.Spec.InitContainers),
 		},
 		Status: corev1.PodStatus{
@@ -225,4 +226,18 @@ func trimConditions(conditions []corev1.PodCondition) []corev1.PodCondition {
 		}
 	}
 	return trimmed
+}
+
+// maxReferences is the maximum number of references to pull secrets of a pod that are kept, the first ones.
+const maxReferences = 100
+
+// trimReferences keeps the first references whose names a Secret can have. The API server bounds neither their number nor their length.
+func trimReferences(references []corev1.LocalObjectReference) []corev1.LocalObjectReference {
+	var kept []corev1.LocalObjectReference
+	for _, reference := range references[:min(len(references), maxReferences)] {
+		if len(reference.Name) <= validation.DNS1123SubdomainMaxLength {
+			kept = append(kept, reference)
+		}
+	}
+	return kept
 }

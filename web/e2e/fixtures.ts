@@ -25,7 +25,12 @@ interface WorkerFixtures {
 const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 async function newPage(browser: Browser): Promise<Page> {
-  const context = await browser.newContext({ reducedMotion: "reduce", colorScheme: "light" });
+  const context = await browser.newContext({
+    reducedMotion: "reduce",
+    colorScheme: "light",
+    locale: "en-US",
+    timezoneId: "UTC",
+  });
   await context.addInitScript(() => {
     document.addEventListener("securitypolicyviolation", (event) =>
       console.error(`Content Security Policy: ${event.violatedDirective} ${event.blockedURI}`),

@@ -78,6 +78,9 @@ for (const [name, picture] of Object.entries(pictures)) {
     await expect(page).toHaveScreenshot(`${name}.png`);
     await page.setViewportSize({ width: 360, height: 800 });
     await page.emulateMedia({ colorScheme: "dark" });
+    // The tabs of an image are below its facts there.
+    const tabs = page.getByRole("tablist");
+    if (name.startsWith("image-")) await tabs.evaluate((list) => list.scrollIntoView());
     await expect(page).toHaveScreenshot(`${name}-narrow-dark.png`);
   });
 }

@@ -87,6 +87,7 @@ type Reconciler struct {
 	stalls   stalls
 	pace     pace
 	newPods  newPods
+	numbers  numbers
 	invalid  invalidOwners
 	// recatalogPausedUntil is Recatalog.pausedUntil in Unix nanoseconds.
 	recatalogPausedUntil atomic.Int64
@@ -107,6 +108,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	scanner := &scannerv1.Scanner{}
 	reporter := kube.Reporter{Kind: kube.KindScanner, Client: r.Client, Changes: r.Store}
 	if err := r.Client.Get(ctx, req.NamespacedName, scanner); apierrors.IsNotFound(err) {
+		r.numbers.forget(req.Namespace)
 		if err := r.forget(ctx, req.NamespacedName); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -244,6 +246,8 @@ func (r *Reconciler) startAll(ctx context.Context, scanner *scannerv1.Scanner, v
 			}
 			if took >= slowStart {
 				r.stall(ctx, v, &NamespaceError{start.Namespace, refused}, took)
+			} else {
+				r.stalls.clear(start.Namespace, took, r.Clock.Now())
 			}
 			plan.take(start.Key, -1)
 			plan.next = min(plan.next, retryRefused)

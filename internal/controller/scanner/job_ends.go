@@ -108,7 +108,7 @@ func (j *Jobs) deleteEnded(ctx context.Context, job *batchv1.Job, attempt *Attem
 		attempt.Retry = true
 		return nil
 	}
-	limited, cancel := context.WithTimeout(ctx, slowStart)
+	limited, cancel := context.WithTimeout(ctx, slowStart-j.deletions.spent)
 	defer cancel()
 	err := j.client.Delete(limited, job, client.PropagationPolicy(metav1.DeletePropagationForeground), client.Preconditions{UID: &job.UID})
 	took := j.clock.Since(began)

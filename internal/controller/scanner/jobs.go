@@ -106,6 +106,7 @@ func (j *Jobs) Mounts(architecture string) bool {
 func (j *Jobs) Attempts(ctx context.Context) (map[string]Attempt, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	before := j.remembered()
 	// Read first: the cache cannot have lost a Job that is recorded after this.
 	records, err := j.records.ListScanJobs(ctx)
 	if err != nil {
@@ -148,8 +149,23 @@ func (j *Jobs) Attempts(ctx context.Context) (map[string]Attempt, error) {
 		return nil, fmt.Errorf("delete the records of scan Jobs: %w", err)
 	}
 	maps.DeleteFunc(j.failing, func(name, _ string) bool { return !names[name] })
-	j.forget(func(uid types.UID) bool { return !known[uid] })
+	// One that was created since is not among the records.
+	j.forget(func(uid types.UID) bool { return before[uid] && !known[uid] })
 	return attempts, nil
+}
+
+// remembered returns the Jobs of which something is remembered.
+func (j *Jobs) remembered() map[types.UID]bool {
+	j.madeMu.Lock()
+	defer j.madeMu.Unlock()
+	uids := make(map[types.UID]bool, len(j.made)+len(j.created))
+	for uid := range j.made {
+		uids[uid] = true
+	}
+	for uid := range j.created {
+		uids[uid] = true
+	}
+	return uids
 }
 
 // forget removes what is remembered of Jobs that are not recorded any more.
@@ -352,7 +368,15 @@ func (j *Jobs) create(ctx context.Context, job *batchv1.Job, req *scanjob.Reques
 		}
 		return &NamespaceError{req.Namespace, fmt.Errorf("create a scan Job: %w", err)}
 	}
-	return j.record(ctx, &kept, job)
+	// Before it is recorded: a reconcile that reads pods meanwhile must not take that of the Job for a workload.
+	created := kept
+	created.UID = string(job.UID)
+	j.note(&created)
+	err = j.record(ctx, &kept, job)
+	if _, refused := errors.AsType[*RefusedError](err); refused {
+		j.forget(func(uid types.UID) bool { return uid == job.UID })
+	}
+	return err
 }
 
 // reserve keeps in the records what is to be created.

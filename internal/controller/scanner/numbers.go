@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,11 +45,63 @@ func (r *Reconciler) beyond(scanners []scannerv1.Scanner) map[types.NamespacedNa
 
 // inEffect reports whether a Scanner is one of the oldest in its namespace.
 func (r *Reconciler) inEffect(ctx context.Context, scanner types.NamespacedName) (bool, error) {
+	now := r.Clock.Now()
+	if beyond, known := r.numbers.recent(scanner, now); known {
+		return !beyond, nil
+	}
 	var list scannerv1.ScannerList
 	if err := r.Client.List(ctx, &list, client.InNamespace(scanner.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return false, fmt.Errorf("list the Scanners of the namespace: %w", err)
 	}
-	return !r.beyond(list.Items)[scanner], nil
+	beyond := r.beyond(list.Items)
+	r.numbers.note(scanner.Namespace, len(list.Items), beyond, now)
+	return !beyond[scanner], nil
+}
+
+// numbersHold is the time for which the Scanners beyond the maximum are not computed again, so that many of them take little time.
+const numbersHold = time.Second
+
+// numbers has the Scanners beyond the maximum of the namespaces that have any. The zero value is ready.
+type numbers struct {
+	mu         sync.Mutex
+	namespaces map[string]number
+}
+
+type number struct {
+	at     time.Time
+	beyond map[types.NamespacedName]bool
+}
+
+// recent reports whether a Scanner was beyond the maximum not long ago; known is false if that is to be computed.
+func (n *numbers) recent(scanner types.NamespacedName, now time.Time) (beyond, known bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	last, found := n.namespaces[scanner.Namespace]
+	if !found || now.Sub(last.at) >= numbersHold || now.Before(last.at) {
+		return false, false
+	}
+	return last.beyond[scanner], last.beyond[scanner]
+}
+
+// forget has the Scanners beyond the maximum of a namespace computed again.
+func (n *numbers) forget(namespace string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.namespaces, namespace)
+}
+
+// note keeps the Scanners beyond the maximum of a namespace.
+func (n *numbers) note(namespace string, count int, beyond map[types.NamespacedName]bool, now time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.namespaces == nil {
+		n.namespaces = map[string]number{}
+	}
+	if count <= maxScanners {
+		delete(n.namespaces, namespace)
+		return
+	}
+	n.namespaces[namespace] = number{now, beyond}
 }
 
 // suspendBeyond says in the status of a Scanner that it is not in effect, and deletes its records when that begins.

@@ -62,6 +62,9 @@ func TestScannersOfANamespaceAreBounded(t *testing.T) {
 	if err := r.Client.Delete(t.Context(), oldest); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(oldest)}); err != nil {
+		t.Fatal(err)
+	}
 	if condition := ready("shop", many-maxScanners-1); strings.Contains(condition.Message, "Delete Scanners") {
 		t.Errorf("after a deletion: %+v, want it in effect", condition)
 	}

@@ -234,7 +234,7 @@ func choose(scanner *scannerv1.Scanner, v *observed, key model.ImageKey, free *l
 			w, waits = wait{why: waitsSlow}, true
 		}
 		if waits {
-			if why.why == "" || w.why == waitsSlow {
+			if why.limit == "" && (why.why == "" || w.why == waitsSlow) {
 				why = w
 			}
 			continue

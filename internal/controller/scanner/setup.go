@@ -2,6 +2,7 @@ package scanner
 
 import (
 	"context"
+	"slices"
 
 	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
@@ -101,6 +102,13 @@ func (r *Reconciler) scanners(ctx context.Context, wanted func(*scannerv1.Scanne
 		logr.FromContextOrDiscard(ctx).Error(err, "Failed to list Scanners")
 		return nil
 	}
+	concerned := map[string]bool{}
+	for i := range list.Items {
+		if wanted(&list.Items[i]) {
+			concerned[list.Items[i].Namespace] = true
+		}
+	}
+	list.Items = slices.DeleteFunc(list.Items, func(s scannerv1.Scanner) bool { return !concerned[s.Namespace] })
 	var requests []reconcile.Request
 	beyond := r.beyond(list.Items)
 	for i := range list.Items {

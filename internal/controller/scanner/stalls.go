@@ -154,10 +154,11 @@ func (p *plan) startSlow(scanner *scannerv1.Scanner, v *observed, free *limited,
 	if len(keys) == 0 {
 		return
 	}
-	p.next = min(p.next, max(firstStall, v.rested.Sub(now)))
 	if v.rested.After(now) {
+		p.next = min(p.next, max(firstStall, v.rested.Sub(now)))
 		return
 	}
+	p.next = min(p.next, watchInterval)
 	slices.SortStableFunc(keys, func(a, b model.ImageKey) int { return tried[a].Compare(tried[b]) })
 	for _, key := range keys {
 		namespace, volume, w := choose(scanner, v, key, free, true)
