@@ -188,6 +188,13 @@ func TestMatcher(t *testing.T) {
 	if _, err := NewMatcher([]string{"pkg:deb/a", "x"}, false); err == nil {
 		t.Error("a pattern that is none is accepted")
 	}
+	id = IdentityOf(&model.Package{Type: "deb", Name: "a", Version: "1"})
+	if NewStoredMatcher([]string{"pkg:deb/%EF%BF%BF"}, false).Matches(&id, false) {
+		t.Error("a pattern that is none matches a package")
+	}
+	if m := NewStoredMatcher([]string{"x", "pkg:deb/*"}, true); !m.Matches(&id, false) || m.Matches(&id, true) {
+		t.Error("beside a pattern that is none, another one does not match what it should")
+	}
 }
 
 func TestCompare(t *testing.T) {
@@ -201,6 +208,7 @@ func TestCompare(t *testing.T) {
 		{Name: "a", Status: model.DecisionAcceptedRisk, Suppresses: true},
 		{Name: "b", Status: model.DecisionAcceptedRisk, Suppresses: true},
 		{Kind: "x", Name: "b", Status: model.DecisionAcceptedRisk, Suppresses: true},
+		{Name: "a", Status: model.DecisionNotAffected, Suppresses: true, Unfixed: true},
 		{Name: "a", Status: model.DecisionNotAffected, Suppresses: true, Placed: true},
 		{Namespace: "n", Name: "a", Status: model.DecisionNotAffected, Suppresses: true, Placed: true},
 		{Name: "a", Status: model.DecisionNotAffected},

@@ -14,12 +14,14 @@ var statusOrder = []model.DecisionStatus{
 }
 
 // Compare orders decisions about the same finding, the one that matters most first: those that suppress it before others, those that apply
-// everywhere before those with places, those of the cluster before those of a namespace, then by status, then by the latest end, then by name. It
-// says only what is shown: that one decision suppresses a finding is enough, whatever others say.
+// everywhere before those with places, those that do not end with a fix before those that do, those of the cluster before those of a namespace, then
+// by status, then by the latest end, then by name. So the first one is the one that VEX documents can state. It says only what is shown: that one
+// decision suppresses a finding is enough, whatever others say.
 func Compare(a, b model.Decision) int {
 	return cmp.Or(
 		first(a.Suppresses, b.Suppresses),
 		first(!a.Placed, !b.Placed),
+		first(!a.Unfixed, !b.Unfixed),
 		first(a.Namespace == "", b.Namespace == ""),
 		cmp.Compare(rank(a.Status), rank(b.Status)),
 		first(a.ExpiresAt.IsZero(), b.ExpiresAt.IsZero()),

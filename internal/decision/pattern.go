@@ -122,6 +122,20 @@ func NewMatcher(patterns []string, unfixed bool) (*Matcher, error) {
 	return m, nil
 }
 
+// NewStoredMatcher makes the matcher of a decision that applies already: a pattern that only an earlier version accepted matches nothing.
+func NewStoredMatcher(patterns []string, unfixed bool) *Matcher {
+	m := &Matcher{unfixed: unfixed}
+	for _, text := range patterns {
+		p, err := ParsePattern(text)
+		if err != nil {
+			// Without any pattern, the decision would match all packages. This one is of no type.
+			p = Pattern{}
+		}
+		m.patterns = append(m.patterns, p)
+	}
+	return m
+}
+
 // Matches reports whether a finding in a package is meant; fixable says that a fixed version is known.
 func (m *Matcher) Matches(id *Identity, fixable bool) bool {
 	if m.unfixed && fixable {

@@ -339,7 +339,10 @@ func (v *cdxVulnerability) statements(position string, d *Document, components *
 			case versions.Version != "" && versions.Range == "":
 				r, err = exactly(versions.Version)
 			case versions.Version == "" && versions.Range != "":
-				r, err = ParseRange(versions.Range)
+				if r, err = ParseRange(versions.Range); err != nil {
+					// As in CSAF documents: what cannot be evaluated contains no version.
+					r, err = &Range{}, nil
+				}
 			default:
 				return nil, invalidf(`%s must have either "version" or "range"`, within)
 			}

@@ -335,11 +335,7 @@ func storedMatchers(tx *gorm.DB, ids []int64) (map[int64]*decision.Matcher, erro
 		if err := fromJSON(row.Spec, &spec); err != nil {
 			return nil, err
 		}
-		m, err := decision.NewMatcher(spec.Packages, row.Unfixed != 0)
-		if err != nil {
-			return nil, err
-		}
-		matchers[row.ID] = m
+		matchers[row.ID] = decision.NewStoredMatcher(spec.Packages, row.Unfixed != 0)
 	}
 	return matchers, nil
 }

@@ -1,12 +1,12 @@
 package sqlstore
 
 import (
-	"fmt"
 	"slices"
 
 	"gorm.io/gorm"
 
 	"github.com/scanner-operator/scanner-operator/internal/decision"
+	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
 // matchesBehind reports whether the findings of decisions were looked up by another version of the matcher.
@@ -31,6 +31,7 @@ func (t *txn) rematchDecisions(version int64) error {
 		return err
 	}
 	var touched []int64
+	var differ []*newDecision
 	err = inParts(applied, func(part []*newDecision) error {
 		ids := make([]int64, len(part))
 		for i, n := range part {
@@ -47,12 +48,14 @@ func (t *txn) rematchDecisions(version int64) error {
 		}
 		var added []any
 		for _, n := range part {
-			gone := notIn(before[n.row.ID], n.findings)
-			for _, finding := range notIn(n.findings, before[n.row.ID]) {
-				added = append(added, finding, n.row.ID)
-				touched = append(touched, finding)
+			gone, more := notIn(before[n.row.ID], n.findings), notIn(n.findings, before[n.row.ID])
+			if len(gone)+len(more) > 0 {
+				differ = append(differ, n)
 			}
-			touched = append(touched, gone...)
+			for _, finding := range more {
+				added = append(added, finding, n.row.ID)
+			}
+			touched = append(append(touched, gone...), more...)
 			err := inParts(gone, func(findings []int64) error {
 				return t.Execute("DELETE FROM decision_findings WHERE decision_pk = ? AND finding_id IN ?", n.row.ID, findings)
 			})
@@ -69,11 +72,27 @@ func (t *txn) rematchDecisions(version int64) error {
 		if err := t.redecide(touched); err != nil {
 			return err
 		}
+		if err := t.tellRematched(differ); err != nil {
+			return err
+		}
 	}
 	if err := t.Execute("DELETE FROM decision_matcher"); err != nil {
 		return err
 	}
 	return t.Insert("decision_matcher", []string{"id", "version"}, []any{1, version}, "")
+}
+
+// tellRematched writes events about decisions that match other findings than before.
+func (t *txn) tellRematched(differ []*newDecision) error {
+	counts, err := countBegun(t.DB, differ)
+	if err != nil {
+		return err
+	}
+	told := make([]store.DecisionEvent, len(differ))
+	for i, n := range differ {
+		told[i] = n.row.event(store.DecisionChanged, counts[n.row.ID])
+	}
+	return t.tellDecisions(store.EventDecisionChanged, told)
 }
 
 // notIn are the numbers of a list that are not in another one. Both are in order.
@@ -90,10 +109,11 @@ func notIn(list, other []int64) []int64 {
 // matchersOf reads the decisions without a rule that apply, with what is needed to match them.
 func matchersOf(tx *gorm.DB) ([]*newDecision, error) {
 	var rows []struct {
-		ID, Unfixed int64
-		Spec        string
+		Decision decisionRow `gorm:"embedded"`
+		Unfixed  int64
+		Spec     string
 	}
-	err := tx.Raw(`SELECT d.id, d.unfixed, d.spec FROM decisions d LEFT JOIN decision_rules r ON r.decision_pk = d.id
+	err := tx.Raw("SELECT "+decisionColumns+`, d.unfixed, d.spec FROM decisions d LEFT JOIN decision_rules r ON r.decision_pk = d.id
 		WHERE d.until_time = ? AND r.decision_pk IS NULL ORDER BY d.id`, int64(stillOpen)).Scan(&rows).Error
 	if err != nil {
 		return nil, err
@@ -104,15 +124,12 @@ func matchersOf(tx *gorm.DB) ([]*newDecision, error) {
 		if err := fromJSON(row.Spec, &spec); err != nil {
 			return nil, err
 		}
-		n := &newDecision{row: decisionRow{ID: row.ID}}
+		n := &newDecision{row: row.Decision, matcher: decision.NewStoredMatcher(spec.Packages, row.Unfixed != 0)}
 		for _, id := range spec.Vulnerabilities {
 			n.names = append(n.names, spellings(id)...)
 		}
 		slices.Sort(n.names)
 		n.names = slices.Compact(n.names)
-		if n.matcher, err = decision.NewMatcher(spec.Packages, row.Unfixed != 0); err != nil {
-			return nil, fmt.Errorf("decision %d in the database: %w", row.ID, err)
-		}
 		all[i] = n
 	}
 	return all, nil
