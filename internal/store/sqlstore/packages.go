@@ -215,7 +215,8 @@ func (q *packageSearch) chooseDue(tx *gorm.DB, now int64) error {
 	}
 	due, err := dueFindings(tx, q.holders(tx), q.chosen, q.current, until)
 	if err == nil {
-		q.due = due.Select("f.package_pk")
+		// Each package is in the list once: a test on MariaDB got one twice when the server was busy, as from a join in place of IN.
+		q.due = tx.Table("(?) AS due", due.Distinct("f.package_pk")).Select("due.package_pk")
 	}
 	return err
 }
