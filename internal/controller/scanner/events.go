@@ -15,7 +15,7 @@ import (
 // not begun, because the process ended in between, is begun without another word. hurried: it may take no longer than slowStart.
 func (r *Reconciler) start(ctx context.Context, scanner types.NamespacedName, req scanjob.Request, hurried bool) error {
 	if _, err := r.Store.RecordQueued(ctx, req.Key, req.Attempt); err != nil {
-		return ofRequest(ctx, &req, fmt.Errorf("record a started scan: %w", err))
+		return fmt.Errorf("record a started scan: %w", err)
 	}
 	limited := ctx
 	if hurried {

@@ -217,7 +217,7 @@ func (notReserved) ReserveScanJob(context.Context, store.ScanJob) (store.ScanJob
 	return store.ScanJob{}, false, store.ErrNotFound
 }
 
-// TestWhatOneRequestCausesRefusesIt: others must not wait for a request that the store cannot keep, but all wait for the store.
+// TestWhatOneRequestCausesRefusesIt: others must not wait for a request that the store does not take, but an error of the store is tried again at once.
 func TestWhatOneRequestCausesRefusesIt(t *testing.T) {
 	fine := scanjob.Request{Name: "scan-a", Namespace: "shop", Key: imageKey("a")}
 	long := fine
@@ -229,7 +229,7 @@ func TestWhatOneRequestCausesRefusesIt(t *testing.T) {
 		refused bool
 	}{
 		"a spec that is too long":       {long, nil, true},
-		"a Job that cannot be recorded": {fine, broken, true},
+		"a Job that cannot be recorded": {fine, broken, false},
 		"a store that is unavailable":   {fine, away, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -321,19 +321,7 @@ func (j *Jobs) Start(ctx context.Context, owner types.NamespacedName, req scanjo
 			return fmt.Errorf("set the owner of the Job: %w", err)
 		}
 	}
-	return ofRequest(ctx, &req, j.create(ctx, job, &req))
-}
-
-// ofRequest makes an error in the start of a Job one of this Job, unless nothing can be recorded now: what one request causes must not keep others from
-// being started.
-func ofRequest(ctx context.Context, req *scanjob.Request, err error) error {
-	_, refused := errors.AsType[*RefusedError](err)
-	_, concerns := errors.AsType[*NamespaceError](err)
-	_, invalid := errors.AsType[*specError](err)
-	if err == nil || refused || concerns || invalid || ctx.Err() != nil || errors.Is(err, store.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	return &RefusedError{model.Outcome{Reason: model.ReasonUnschedulable, Message: fmt.Sprintf("the scan Job %s/%s cannot be started: %v", req.Namespace, req.Name, err)}}
+	return j.create(ctx, job, &req)
 }
 
 // create reserves, creates and records a Job.
@@ -382,8 +370,14 @@ func (j *Jobs) create(ctx context.Context, job *batchv1.Job, req *scanjob.Reques
 // reserve keeps in the records what is to be created.
 func (j *Jobs) reserve(ctx context.Context, job *batchv1.Job, req *scanjob.Request) (kept store.ScanJob, reserved bool, err error) {
 	spec, err := scanjob.Recorded(job)
+	if err == nil && len(spec) > store.MaxJobSpec {
+		err = fmt.Errorf("its spec has %d bytes, the maximum is %d", len(spec), store.MaxJobSpec)
+	}
 	if err != nil {
-		return store.ScanJob{}, false, err
+		// What one request causes must not keep others from being started.
+		return store.ScanJob{}, false, &RefusedError{model.Outcome{
+			Reason: model.ReasonUnschedulable, Message: fmt.Sprintf("the scan Job %s/%s cannot be started: %v", req.Namespace, req.Name, err),
+		}}
 	}
 	lookup := ""
 	if req.Lookup != nil {
