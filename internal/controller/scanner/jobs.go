@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -56,6 +57,8 @@ type Jobs struct {
 	madeMu sync.RWMutex
 	// made holds the recorded Jobs.
 	made map[types.UID]madeJob
+	// reserved holds the images of the Jobs whose UID is not recorded: they are being created, or could not be recorded.
+	reserved map[types.NamespacedName]string
 }
 
 // madeJob is where a recorded Job is, the image that its pods run, whether they mount the one that they catalog, and the hash of what the Scanner specified.
@@ -74,7 +77,7 @@ type createdJob struct {
 // NewJobs returns a Cataloger that creates Jobs. live reads from the API server, not from a cache.
 func NewJobs(c client.Client, live client.Reader, records store.ScanJobs, clk clock.Clock, options scanjob.Options) *Jobs {
 	return &Jobs{
-		client: c, live: live, records: records, clock: clk, options: options, made: map[types.UID]madeJob{},
+		client: c, live: live, records: records, clock: clk, options: options, made: map[types.UID]madeJob{}, reserved: map[types.NamespacedName]string{},
 		created: map[types.UID]createdJob{}, gone: map[types.UID]bool{}, failing: map[string]string{}, problems: map[types.UID]model.Outcome{}, outcomes: map[types.UID]model.Outcome{},
 	}
 }
@@ -88,8 +91,11 @@ func (j *Jobs) Made(pod *corev1.Pod) bool {
 	}
 	j.madeMu.RLock()
 	defer j.madeMu.RUnlock()
-	job, recorded := j.made[owner.UID]
-	return recorded && job.namespace == pod.Namespace && scanjob.RunsOnly(pod, job.image)
+	if job, recorded := j.made[owner.UID]; recorded {
+		return job.namespace == pod.Namespace && scanjob.RunsOnly(pod, job.image)
+	}
+	image, reserved := j.reserved[types.NamespacedName{Namespace: pod.Namespace, Name: owner.Name}]
+	return reserved && owner.Kind == "Job" && scanjob.RunsOnly(pod, image)
 }
 
 // Grow implements Cataloger.
@@ -106,7 +112,7 @@ func (j *Jobs) Mounts(architecture string) bool {
 func (j *Jobs) Attempts(ctx context.Context) (map[string]Attempt, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	before := j.remembered()
+	before, reserved := j.remembered()
 	// Read first: the cache cannot have lost a Job that is recorded after this.
 	records, err := j.records.ListScanJobs(ctx)
 	if err != nil {
@@ -120,6 +126,7 @@ func (j *Jobs) Attempts(ctx context.Context) (map[string]Attempt, error) {
 	for i := range list.Items {
 		cached[list.Items[i].UID] = &list.Items[i]
 	}
+	j.noteReserved(records, reserved)
 	j.deletions.begin(j.clock.Now())
 	attempts, known := make(map[string]Attempt, len(records)), make(map[types.UID]bool, len(records))
 	names := make(map[string]bool, len(records))
@@ -154,8 +161,8 @@ func (j *Jobs) Attempts(ctx context.Context) (map[string]Attempt, error) {
 	return attempts, nil
 }
 
-// remembered returns the Jobs of which something is remembered.
-func (j *Jobs) remembered() map[types.UID]bool {
+// remembered returns the Jobs of which something is remembered, and those that are reserved.
+func (j *Jobs) remembered() (map[types.UID]bool, []types.NamespacedName) {
 	j.madeMu.Lock()
 	defer j.madeMu.Unlock()
 	uids := make(map[types.UID]bool, len(j.made)+len(j.created))
@@ -165,7 +172,21 @@ func (j *Jobs) remembered() map[types.UID]bool {
 	for uid := range j.created {
 		uids[uid] = true
 	}
-	return uids
+	return uids, slices.Collect(maps.Keys(j.reserved))
+}
+
+// noteReserved remembers the records without a UID, and forgets what was reserved before they were read and is not any more.
+func (j *Jobs) noteReserved(records []store.ScanJob, before []types.NamespacedName) {
+	j.madeMu.Lock()
+	defer j.madeMu.Unlock()
+	for _, name := range before {
+		delete(j.reserved, name)
+	}
+	for i := range records {
+		if records[i].UID == "" {
+			j.reserved[types.NamespacedName{Namespace: records[i].Namespace, Name: records[i].Name}] = scanjob.Image(records[i].Spec)
+		}
+	}
 }
 
 // forget removes what is remembered of Jobs that are not recorded any more.
@@ -185,6 +206,9 @@ func (j *Jobs) note(record *store.ScanJob) {
 	uid := types.UID(record.UID)
 	j.madeMu.Lock()
 	defer j.madeMu.Unlock()
+	if uid != "" {
+		delete(j.reserved, types.NamespacedName{Namespace: record.Namespace, Name: record.Name})
+	}
 	if _, noted := j.made[uid]; !noted && uid != "" {
 		source, err := scanjob.Source(record.Spec)
 		j.made[uid] = madeJob{record.Namespace, scanjob.Image(record.Spec), err == nil && source == model.SourceImageVolume, scanjob.JobSpec(record.Spec)}
@@ -356,15 +380,7 @@ func (j *Jobs) create(ctx context.Context, job *batchv1.Job, req *scanjob.Reques
 		}
 		return &NamespaceError{req.Namespace, fmt.Errorf("create a scan Job: %w", err)}
 	}
-	// Before it is recorded: a reconcile that reads pods meanwhile must not take that of the Job for a workload.
-	created := kept
-	created.UID = string(job.UID)
-	j.note(&created)
-	err = j.record(ctx, &kept, job)
-	if _, refused := errors.AsType[*RefusedError](err); refused {
-		j.forget(func(uid types.UID) bool { return uid == job.UID })
-	}
-	return err
+	return j.record(ctx, &kept, job)
 }
 
 // reserve keeps in the records what is to be created.
@@ -389,6 +405,10 @@ func (j *Jobs) reserve(ctx context.Context, job *batchv1.Job, req *scanjob.Reque
 	})
 	if err != nil {
 		return store.ScanJob{}, false, fmt.Errorf("reserve a scan Job in namespace %s: %w", job.Namespace, err)
+	}
+	if kept.UID == "" {
+		// A reconcile that reads pods before the Job is recorded must not take its pod for a workload.
+		j.noteReserved([]store.ScanJob{kept}, nil)
 	}
 	return kept, reserved, nil
 }
@@ -428,6 +448,7 @@ func (j *Jobs) adopt(ctx context.Context, reserved *store.ScanJob) (bool, error)
 	}
 	err := j.accept(ctx, reserved, job)
 	if _, refused := errors.AsType[*RefusedError](err); refused || errors.Is(err, store.ErrNotFound) {
+		j.noteReserved(nil, []types.NamespacedName{key})
 		return false, nil
 	}
 	if err != nil {

@@ -2,12 +2,17 @@ package scanner
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
@@ -43,5 +48,36 @@ func TestJobsThatStartWhileAttemptsAreReadAreKnown(t *testing.T) {
 	}
 	if _, known := jobs.made[types.UID("started")]; known {
 		t.Error("a Job without a record is never forgotten")
+	}
+}
+
+// TestPodsOfJobsThatCannotBeRecordedAreScans has the store take nothing after a Job was created. After that, the operator may have been restarted.
+func TestPodsOfJobsThatCannotBeRecordedAreScans(t *testing.T) {
+	live, kept := clientWith(t), &failingRecords{recorded{}, errors.New("the database is read-only")}
+	options := scanjob.DefaultOptions()
+	options.Image = "operator:1"
+	newJobs := func() *Jobs {
+		return NewJobs(splitClient{clientWith(t), live}, live, kept, testclock.NewFakeClock(now), options)
+	}
+	jobs := newJobs()
+	req := scanjob.Request{Name: "scan-a", Namespace: "shop", Key: imageKey("a")}
+	if err := jobs.Start(t.Context(), client.ObjectKey{Namespace: "ns", Name: "s"}, req); err == nil {
+		t.Fatal("the Job was recorded")
+	}
+	job := &batchv1.Job{}
+	if err := live.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "scan-a"}, job); err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{Spec: job.Spec.Template.Spec}
+	pod.Namespace, pod.OwnerReferences = "shop", []metav1.OwnerReference{ownedBy("scan-a", job.UID, true)}
+	other := pod.DeepCopy()
+	other.OwnerReferences[0].Name = "scan-b"
+	for name, jobs := range map[string]*Jobs{"before": jobs, "after a restart": newJobs()} {
+		if _, err := jobs.Attempts(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !jobs.Made(pod) || jobs.Made(other) {
+			t.Errorf("%s: its pod is a scan: %t, that of another Job: %t", name, jobs.Made(pod), jobs.Made(other))
+		}
 	}
 }
