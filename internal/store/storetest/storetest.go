@@ -20,7 +20,7 @@ import (
 func Run(t *testing.T, open func(t *testing.T, clk clock.PassiveClock) store.Store) {
 	t.Helper()
 	runGroups(t, open,
-		imageTests, sbomTests, listTests, findingTests, resultSetTests, answerTests, failureTests, symbolTests, expiryTests, changeTests, modelTests, openingTests, presenceTests, rolloutTests, undoTests, evaluationTests, coverageTests, ownerTests, baseTests, listedBaseTests, exposureTests, imagePackageTests, runningTests, runningModelTests, trendTests, scanTests, scanJobTests, newerTagTests, recatalogTests, sourceTests, lifecycleTests, reportTests, sharedDatabaseTests, sessionTests, decisionTests, decisionRecordTests, decisionImageTests, decisionPlaceTests, decisionRestoreTests, previewTests, policyTests, policyPlaceTests, policyModelTests, notificationTests, reportSinkTests, introductionTests, reminderTests, summaryTests, fixTests, tagFixModelTests, eventTests, feedTests, concurrencyTests,
+		imageTests, sbomTests, listTests, findingTests, resultSetTests, answerTests, failureTests, symbolTests, expiryTests, changeTests, modelTests, openingTests, presenceTests, rolloutTests, undoTests, evaluationTests, coverageTests, ownerTests, baseTests, listedBaseTests, exposureTests, imagePackageTests, runningTests, runningModelTests, trendTests, scanTests, scanJobTests, newerTagTests, recatalogTests, sourceTests, lifecycleTests, reportTests, sharedDatabaseTests, sessionTests, decisionTests, decisionRecordTests, decisionDeletionTests, decisionImageTests, decisionPlaceTests, decisionRestoreTests, previewTests, policyTests, policyPlaceTests, policyModelTests, notificationTests, reportSinkTests, introductionTests, reminderTests, summaryTests, fixTests, tagFixModelTests, eventTests, feedTests, concurrencyTests,
 	)
 }
 
