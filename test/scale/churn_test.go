@@ -202,7 +202,11 @@ func (w *town) checkQueued(t *testing.T, m *measures, queued map[string]time.Tim
 	t.Helper()
 	var delays []time.Duration
 	for image, started := range w.started {
-		delays = append(delays, max(0, queued[image].Sub(started)))
+		delay := max(0, queued[image].Sub(started))
+		delays = append(delays, delay)
+		if delay > time.Second {
+			t.Logf("the scan of %s was queued %.2f s after %s", image, delay.Seconds(), started.Format(time.StampMilli))
+		}
 	}
 	if len(delays) == 0 {
 		t.Fatal("no new image was queued")

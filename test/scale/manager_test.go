@@ -132,9 +132,18 @@ func startManager(t *testing.T, namespace string) *manager {
 		t.Fatal(err)
 	}
 	var output bytes.Buffer
+	log := io.Writer(&output)
+	if *profiles != "" {
+		file, err := os.Create(filepath.Join(dir, "operator.log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = file.Close() })
+		log = io.MultiWriter(&output, file)
+	}
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program)
 	cmd.Env = append(os.Environ(), managerVariable+"="+string(text))
-	cmd.Stdout, cmd.Stderr = &output, &output
+	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

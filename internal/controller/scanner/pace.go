@@ -28,9 +28,12 @@ const (
 	maxRest    = 20 * time.Second
 	// A slow machine or SQL database does not delay a small Scanner, whose reconciles cost little.
 	restPerContainer = time.Millisecond
-	// Events that scans wait for are soon followed by a reconcile. The bound leaves time for one within a second of the start of a pod.
+	// While images wait for a slot, events that may free one are soon followed by a reconcile.
 	urgentRestFactor = 4
 	maxUrgentRest    = 400 * time.Millisecond
+	// If none waits, the scans of new pods start without a reconcile, which only records and reports what they and other scans did.
+	soonRestFactor = 9
+	maxSoonRest    = 2 * time.Second
 )
 
 // pace knows when each Scanner was reconciled last, and what it found. The zero value is ready.
@@ -131,17 +134,21 @@ func (p *pace) forget(scanner types.NamespacedName) {
 	delete(p.rounds, scanner)
 }
 
-// rest returns how long a Scanner rests from now on. It is urgent if a scan waits for the Scanner: pod is nil, or runs something new.
-func (p *pace) rest(scanner types.NamespacedName, pod *corev1.Pod, now time.Time) time.Duration {
+// rest returns how long a Scanner rests from now on, because of a pod, or nil for another event that concerns scans. A pod that runs something new
+// concerns scans, too. waits says whether images wait for a slot.
+func (p *pace) rest(scanner types.NamespacedName, pod *corev1.Pod, waits bool, now time.Time) time.Duration {
 	p.mu.Lock()
 	last, known := p.rounds[scanner]
 	p.mu.Unlock()
 	if !known {
 		return 0
 	}
-	rest := min(urgentRestFactor*last.took, maxUrgentRest)
-	if pod != nil && !last.found.lacks(pod) {
+	rest := min(soonRestFactor*last.took, maxSoonRest)
+	switch {
+	case pod != nil && !last.found.lacks(pod):
 		rest = min(restFactor*last.took, time.Duration(last.containers)*restPerContainer, maxRest)
+	case waits:
+		rest = min(urgentRestFactor*last.took, maxUrgentRest)
 	}
 	if !last.began.IsZero() {
 		// It rests after the reconcile that is under way, too, which takes about as long as the last one.
@@ -164,7 +171,7 @@ func (r *Reconciler) paced(concerned func(*scannerv1.Scanner, client.Object) boo
 			pod = &corev1.Pod{} // No scan waits for it.
 		}
 		for _, request := range r.scanners(ctx, func(s *scannerv1.Scanner) bool { return concerned(s, obj) }) {
-			q.AddAfter(request, r.pace.rest(request.NamespacedName, pod, r.Clock.Now()))
+			q.AddAfter(request, r.pace.rest(request.NamespacedName, pod, r.queues.waits(request.NamespacedName), r.Clock.Now()))
 		}
 	}
 	return handler.Funcs{

@@ -46,17 +46,24 @@ func TestReconcilesAreCoalesced(t *testing.T) {
 		// every is the time between two events of known pods.
 		every time.Duration
 		// fresh is when a pod with a new image comes, 0 for never.
-		fresh   time.Duration
+		fresh time.Duration
+		// waits: images wait for a slot.
+		waits   bool
+		within  time.Duration
 		maximum int
 	}{
 		"one event per second":    {every: time.Second, maximum: int(minutes/(maxRest+took)) + 2},
 		"100 events per second":   {every: step, maximum: int(minutes/(maxRest+took)) + 2},
-		"a new image is not held": {every: step, fresh: 100 * time.Second, maximum: int(minutes/(maxRest+took)) + 4},
+		"a new image is not held": {every: step, fresh: 100 * time.Second, within: maxSoonRest + took, maximum: int(minutes/(maxRest+took)) + 4},
+		"while others wait":       {every: step, fresh: 100 * time.Second, waits: true, within: time.Second, maximum: int(minutes/(maxRest+took)) + 4},
 		"one event":               {every: minutes, maximum: 1},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			r, clock, queue := pacedReconciler(t, known)
+			if tt.waits {
+				r.queues.set(scannerName, waitsForSlot)
+			}
 			handle := r.paced(concernsPod)
 			reconciles, waited := 0, time.Duration(0)
 			// ends is when the reconcile ends that is under way.
@@ -85,8 +92,8 @@ func TestReconcilesAreCoalesced(t *testing.T) {
 			if reconciles == 0 || reconciles > tt.maximum {
 				t.Errorf("%d reconciles of %s in %s, want 1 to %d", reconciles, took, minutes, tt.maximum)
 			}
-			if waited > time.Second {
-				t.Errorf("a new image is queued after %s, want at most a second", waited)
+			if waited > tt.within {
+				t.Errorf("a reconcile regards a new image after %s, want at most %s", waited, tt.within)
 			}
 		})
 	}
@@ -94,6 +101,9 @@ func TestReconcilesAreCoalesced(t *testing.T) {
 
 // large is the number of containers of a Scanner whose rest depends on the duration of its reconciles alone.
 const large = int(maxRest / restPerContainer)
+
+// waitsForSlot is the demand of a Scanner of which an image waits for a slot.
+var waitsForSlot = demand{limitOperator: {"ns": 1}}
 
 var scannerName = types.NamespacedName{Namespace: "ns", Name: "s"}
 
@@ -112,7 +122,7 @@ func pacedReconciler(t *testing.T, known *corev1.Pod) (*Reconciler, *testclock.F
 
 func TestOnlyScansAreUrgent(t *testing.T) {
 	const took = 100 * time.Millisecond
-	urgent, calm := urgentRestFactor*took, restFactor*took
+	soon, urgent, calm := soonRestFactor*took, urgentRestFactor*took, restFactor*took
 	pod := func(mutate func(*corev1.Pod)) *corev1.Pod {
 		p := podOf("p", imageKey("new").ImageID, 0)
 		mutate(p)
@@ -122,14 +132,14 @@ func TestOnlyScansAreUrgent(t *testing.T) {
 		event client.Object
 		want  time.Duration
 	}{
-		"a pod with a new image":        {pod(func(*corev1.Pod) {}), urgent},
+		"a pod with a new image":        {pod(func(*corev1.Pod) {}), soon},
 		"another replica":               {pod(func(p *corev1.Pod) { p.Status.ContainerStatuses[0].ImageID = imageKey("known").ImageID }), calm},
 		"a pod that is ignored":         {pod(func(p *corev1.Pod) { p.Labels = map[string]string{scannerv1.DefaultIgnoreLabel: "true"} }), calm},
 		"an image that nobody can pull": {pod(func(p *corev1.Pod) { p.Status.ContainerStatuses[0].ImageID = "sha256:abc" }), calm},
 		"no image yet":                  {pod(func(p *corev1.Pod) { p.Status.ContainerStatuses = nil }), calm},
-		"a node that is not known":      {pod(func(p *corev1.Pod) { p.Spec.NodeName = "new" }), urgent},
+		"a node that is not known":      {pod(func(p *corev1.Pod) { p.Spec.NodeName = "new" }), soon},
 		"a pod that has ended":          {pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), calm},
-		"another kind":                  {&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, urgent},
+		"another kind":                  {&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, soon},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -139,20 +149,33 @@ func TestOnlyScansAreUrgent(t *testing.T) {
 			if got := queue.next.Sub(clock.Now()); got != tt.want {
 				t.Errorf("the Scanner rests for %s, want %s", got, tt.want)
 			}
+			want := tt.want
+			if want == soon {
+				want = urgent
+			}
+			r.queues.set(scannerName, waitsForSlot)
+			queue.next = time.Time{}
+			r.paced(concernsAll).Create(t.Context(), event.CreateEvent{Object: tt.event}, queue)
+			if got := queue.next.Sub(clock.Now()); got != want {
+				t.Errorf("while an image waits for a slot, the Scanner rests for %s, want %s", got, want)
+			}
 		})
 	}
 }
 
 func TestRestIsBounded(t *testing.T) {
 	tests := map[string]struct {
-		took, since  time.Duration
-		containers   int
-		urgent, calm time.Duration
+		took, since        time.Duration
+		containers         int
+		urgent, soon, calm time.Duration
 	}{
-		"a slow one of few":     {took: time.Second, containers: 100, urgent: maxUrgentRest, calm: 100 * time.Millisecond},
-		"a short reconcile":     {took: time.Millisecond, urgent: 4 * time.Millisecond, calm: 49 * time.Millisecond},
-		"a long one":            {took: time.Minute, urgent: maxUrgentRest, calm: maxRest},
-		"some of the time over": {took: 200 * time.Millisecond, since: 300 * time.Millisecond, urgent: 100 * time.Millisecond, calm: 9500 * time.Millisecond},
+		"a slow one of few": {took: time.Second, containers: 100, urgent: maxUrgentRest, soon: maxSoonRest, calm: 100 * time.Millisecond},
+		"a short reconcile": {took: time.Millisecond, urgent: 4 * time.Millisecond, soon: 9 * time.Millisecond, calm: 49 * time.Millisecond},
+		"a long one":        {took: time.Minute, urgent: maxUrgentRest, soon: maxSoonRest, calm: maxRest},
+		"some of the time over": {
+			took: 200 * time.Millisecond, since: 300 * time.Millisecond,
+			urgent: 100 * time.Millisecond, soon: 1500 * time.Millisecond, calm: 9500 * time.Millisecond,
+		},
 		"all of it":             {took: time.Millisecond, since: time.Second},
 	}
 	known := podOf("known", imageKey("known").ImageID, 0)
@@ -163,12 +186,13 @@ func TestRestIsBounded(t *testing.T) {
 				tt.containers = large
 			}
 			p.end(scannerName, now.Add(-tt.took), now, &observed{containers: make([]inventory.Container, tt.containers)})
-			got := fmt.Sprint(p.rest(scannerName, nil, now.Add(tt.since)), p.rest(scannerName, known, now.Add(tt.since)))
-			if diff := cmp.Diff(fmt.Sprint(tt.urgent, tt.calm), got); diff != "" {
+			rest := func(pod *corev1.Pod, waits bool) time.Duration { return p.rest(scannerName, pod, waits, now.Add(tt.since)) }
+			got := fmt.Sprint(rest(nil, true), rest(nil, false), rest(known, true), rest(known, false))
+			if diff := cmp.Diff(fmt.Sprint(tt.urgent, tt.soon, tt.calm, tt.calm), got); diff != "" {
 				t.Errorf("rests (-want +got):\n%s", diff)
 			}
 			p.forget(scannerName)
-			if got := p.rest(scannerName, nil, now); got != 0 {
+			if got := p.rest(scannerName, nil, true, now); got != 0 {
 				t.Errorf("a Scanner that was never reconciled rests for %s", got)
 			}
 		})
