@@ -113,6 +113,13 @@ func (t *trace) arm(s snapshot) {
 	}
 }
 
+// disarm ends that: no fault happens any more.
+func (t *trace) disarm() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.armed = false
+}
+
 // take counts a request, and returns the fault that it meets, if any.
 func (t *trace) take(kind string) string {
 	t.mu.Lock()
