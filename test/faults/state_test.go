@@ -21,7 +21,9 @@ var (
 	// The hash of what a BellerophonSimple applies covers the UID of the owner.
 	hashes = regexp.MustCompile(`"stable.simple-bellerophon.io/applied":"[0-9a-f]+"`)
 	uids   = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
-	times  = regexp.MustCompile(`20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?Z`)
+	// The numbers of rollouts: PostgreSQL and MariaDB do not assign that of a transaction that was rolled back again.
+	ids   = regexp.MustCompile(`"id":[0-9]+`)
+	times = regexp.MustCompile(`20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?Z`)
 )
 
 // served are the paths of the API that show what the operator holds, of scenarios with scans.
@@ -62,7 +64,7 @@ func (w *world) objects(s snapshot) (texts []string, err error) {
 }
 
 // state is what can be seen of a world, a line per object and per answer of the API, without names that are derived from UIDs, UIDs, resource
-// versions and times.
+// versions, numbers that the database assigns, and times.
 func (w *world) state(ctx context.Context, s snapshot) ([]string, error) {
 	var texts []string
 	if w.scenario.scans {
@@ -102,7 +104,8 @@ func (w *world) state(ctx context.Context, s snapshot) ([]string, error) {
 func (w *world) masked(s snapshot, texts []string) []string {
 	masks := w.masks(s)
 	for i, text := range texts {
-		texts[i] = times.ReplaceAllString(hashes.ReplaceAllString(uids.ReplaceAllString(masks.Replace(text), "UID"), "HASH"), "TIME")
+		text = hashes.ReplaceAllString(uids.ReplaceAllString(masks.Replace(text), "UID"), "HASH")
+		texts[i] = times.ReplaceAllString(ids.ReplaceAllString(text, `"id":"ID"`), "TIME")
 	}
 	return texts
 }
