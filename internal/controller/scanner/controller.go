@@ -136,7 +136,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		// Others must not wait for what it would have started.
 		r.queues.set(req.NamespacedName, nil)
 	}
-	return reporter.Report(ctx, kube.Outcome{Before: before, After: scanner, Status: scanner.Status, Err: err, RequeueAfter: next})
+	result, err := reporter.Report(ctx, kube.Outcome{Before: before, After: scanner, Status: scanner.Status, Err: err, RequeueAfter: next})
+	// Last, and without a lock: it may take long.
+	if again := r.Cataloger.DeleteEnded(ctx); again > 0 {
+		result.RequeueAfter = min(result.RequeueAfter, again)
+	}
+	return result, err
 }
 
 // reconcile returns what it observed, nil if it failed before, and when to reconcile again.

@@ -45,7 +45,9 @@ type Jobs struct {
 	// created holds when this process created the Jobs that the cache has not shown yet.
 	created map[types.UID]createdJob
 	// gone holds the Jobs that do not exist any more.
-	gone      map[types.UID]bool
+	gone map[types.UID]bool
+	// ended holds the Jobs that are over and exist.
+	ended     map[types.UID]endedJob
 	deletions deletions
 	// failing holds what failed last about recorded Jobs, by name.
 	failing map[string]string
@@ -127,7 +129,7 @@ func (j *Jobs) Attempts(ctx context.Context) (map[string]Attempt, error) {
 		cached[list.Items[i].UID] = &list.Items[i]
 	}
 	j.noteReserved(records, reserved)
-	j.deletions.begin(j.clock.Now())
+	j.ended = map[types.UID]endedJob{}
 	attempts, known := make(map[string]Attempt, len(records)), make(map[types.UID]bool, len(records))
 	names := make(map[string]bool, len(records))
 	var ended []string
@@ -196,7 +198,7 @@ func (j *Jobs) forget(unknown func(types.UID) bool) {
 	maps.DeleteFunc(j.made, func(uid types.UID, _ madeJob) bool { return unknown(uid) })
 	maps.DeleteFunc(j.created, func(uid types.UID, _ createdJob) bool { return unknown(uid) })
 	maps.DeleteFunc(j.gone, func(uid types.UID, _ bool) bool { return unknown(uid) })
-	maps.DeleteFunc(j.deletions.kept, func(uid types.UID, _ keptJob) bool { return unknown(uid) })
+	maps.DeleteFunc(j.deletions.kept, func(uid types.UID, _ later) bool { return unknown(uid) })
 	maps.DeleteFunc(j.problems, func(uid types.UID, _ model.Outcome) bool { return unknown(uid) })
 	maps.DeleteFunc(j.outcomes, func(uid types.UID, _ model.Outcome) bool { return unknown(uid) })
 }

@@ -170,11 +170,15 @@ type starter struct {
 	took     func(scanjob.Request) // What happens during a start; nil for nothing.
 	refused  map[string]bool       // The namespaces whose starts are refused.
 	hurried  int                   // How many starts had little time.
+	broken   map[string]error      // What fails about the starts of images with a name.
+	tries    int                   // How many of those there were.
 }
 
 func (s *starter) Attempts(context.Context) (map[string]Attempt, error) {
 	return maps.Clone(s.attempts), nil
 }
+
+func (*starter) DeleteEnded(context.Context) time.Duration { return 0 }
 
 func (s *starter) Start(ctx context.Context, _ types.NamespacedName, req scanjob.Request) error {
 	if s.took != nil {
