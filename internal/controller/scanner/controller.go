@@ -208,7 +208,7 @@ func (r *Reconciler) startAll(ctx context.Context, scanner *scannerv1.Scanner, v
 	plan.start = nil
 	for i := range planned {
 		start := &planned[i]
-		if w, stalled := v.stalled(start.Namespace); stalled || slow[start.Namespace] || len(slow) == maxSlowStarts {
+		if w, stalled := v.stalled(start.Namespace); stalled || slow[start.Namespace] || len(slow) >= maxSlowStarts && start.Namespace != v.home.Namespace {
 			switch {
 			case stalled:
 			case slow[start.Namespace]:
@@ -252,7 +252,7 @@ func (r *Reconciler) startAll(ctx context.Context, scanner *scannerv1.Scanner, v
 			if took >= slowStart {
 				r.stall(ctx, v, &NamespaceError{start.Namespace, refused}, took)
 			} else {
-				r.stalls.clear(start.Namespace, took, r.Clock.Now())
+				r.stalls.clear(start.Namespace, r.Home.Namespace, took, r.Clock.Now())
 			}
 			plan.take(start.Key, -1)
 			plan.next = min(plan.next, retryRefused)
@@ -265,7 +265,7 @@ func (r *Reconciler) startAll(ctx context.Context, scanner *scannerv1.Scanner, v
 		if err != nil {
 			return fmt.Errorf("start a scan: %w", err)
 		}
-		r.stalls.clear(start.Namespace, took, r.Clock.Now())
+		r.stalls.clear(start.Namespace, r.Home.Namespace, took, r.Clock.Now())
 		plan.start = append(plan.start, *start)
 		logr.FromContextOrDiscard(ctx).Info("Started scan", "image", start.Key.ImageID, "platform", start.Key.Platform.String(), "attempt", start.Name)
 	}
