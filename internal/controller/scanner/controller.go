@@ -88,6 +88,7 @@ type Reconciler struct {
 	pace     pace
 	newPods  newPods
 	numbers  numbers
+	lookups  postponedLookups
 	invalid  invalidOwners
 	// recatalogPausedUntil is Recatalog.pausedUntil in Unix nanoseconds.
 	recatalogPausedUntil atomic.Int64
@@ -177,8 +178,11 @@ func (r *Reconciler) act(ctx context.Context, scanner *scannerv1.Scanner, v *obs
 	}
 	if plan.problem != nil {
 		r.queues.set(client.ObjectKeyFromObject(scanner), nil)
-	} else if err := r.startLookup(ctx, scanner, v, &plan); err != nil {
+	} else if err := r.startLookup(ctx, scanner, v, &plan); endsReconcile(ctx, err) {
 		return 0, err
+	} else if err != nil {
+		r.lookups.postpone(ctx, plan.lookup.Lookup.ID, err, r.Clock.Now())
+		plan.next = min(plan.next, retryRead)
 	}
 	if err := r.recordCoverage(ctx, client.ObjectKeyFromObject(scanner), v, plan); err != nil {
 		return 0, err

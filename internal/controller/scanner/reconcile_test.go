@@ -190,6 +190,12 @@ func (s *starter) Start(ctx context.Context, _ types.NamespacedName, req scanjob
 	if s.refused[req.Namespace] || s.refuse != "" && strings.Contains(req.Key.ImageID, s.refuse) {
 		return &RefusedError{model.Outcome{Reason: model.ReasonUnschedulable, Message: "no room"}}
 	}
+	for name, err := range s.broken {
+		if strings.HasPrefix(req.Key.ImageID, name) {
+			s.tries++
+			return err
+		}
+	}
 	if s.invalid != nil {
 		return s.invalid
 	}
