@@ -39,6 +39,47 @@ const (
 	forgetAfter = 48 * time.Hour
 )
 
+// evaluate returns the state of a Job, and remembers the problems of its pods.
+func (j *Jobs) evaluate(ctx context.Context, job *batchv1.Job) (scanjob.Evaluation, error) {
+	if outcome, known := j.outcomes[job.UID]; known {
+		return scanjob.Evaluation{Done: true, Outcome: outcome}, nil
+	}
+	finished := scanjob.Finished(job)
+	if finished {
+		// Their number is that of the scans of some minutes, and each list goes over all pods of the namespace.
+		if evaluation := scanjob.Evaluate(job, nil, j.clock.Now()); evaluation.Outcome.Succeeded() {
+			return evaluation, nil
+		}
+	}
+	pods, err := j.podsOf(ctx, job)
+	if err != nil {
+		return scanjob.Evaluation{}, err
+	}
+	evaluation := scanjob.Evaluate(job, pods, j.clock.Now())
+	if !evaluation.Done {
+		switch {
+		case !evaluation.Outcome.Succeeded():
+			j.problems[job.UID] = evaluation.Outcome
+		case len(pods) > 0: // Pods that have gone leave what they said.
+			delete(j.problems, job.UID)
+		}
+		return evaluation, nil
+	}
+	if !finished || evaluation.Outcome.Succeeded() {
+		return evaluation, nil
+	}
+	// Jobs and pods arrive in the cache independently: that of the pods may not show the end yet.
+	if pods, err = podsOf(ctx, j.live, job); err != nil {
+		return scanjob.Evaluation{}, err
+	}
+	evaluation = scanjob.Evaluate(job, pods, j.clock.Now())
+	if before, known := j.problems[job.UID]; known && len(pods) == 0 {
+		evaluation.Outcome = before
+	}
+	j.outcomes[job.UID] = evaluation.Outcome
+	return evaluation, nil
+}
+
 // conclude ends an attempt whose SBOM has arrived, or for which nobody waits any more. If the Job continues although the scan does not, because its
 // pod never started or because containers that others added to it do not end, it holds no slot and is deleted. It goes after its pods, which are
 // known as those of a scan as long as it exists. The caller holds the lock.

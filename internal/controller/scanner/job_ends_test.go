@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -127,6 +129,24 @@ func TestDeletionsHoldNoLock(t *testing.T) {
 	}
 	if reconcileOnce(t, r); deletions != 2 {
 		t.Errorf("%d deletions, want two", deletions)
+	}
+}
+
+// TestPodsOfSuccessfulJobsAreNotRead: these Jobs remain for some minutes, and there may be hundreds.
+func TestPodsOfSuccessfulJobsAreNotRead(t *testing.T) {
+	complete := scanJobOf(batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue})
+	complete.CreationTimestamp = metav1.NewTime(now)
+	reads := 0
+	c := interceptor.NewClient(clientWith(t, complete), interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, pods := list.(*corev1.PodList); pods {
+				reads++
+			}
+			return c.List(ctx, list, opts...)
+		},
+	})
+	if got := attemptOf(t, jobsOn(c, c, records(t, complete), testclock.NewFakeClock(now))); !got.Done || !got.Outcome.Succeeded() || reads != 0 {
+		t.Errorf("%+v after pods were read %d times, want it done without that", got, reads)
 	}
 }
 

@@ -289,41 +289,6 @@ func (j *Jobs) find(ctx context.Context, record *store.ScanJob) (*batchv1.Job, e
 	return job, nil
 }
 
-// evaluate returns the state of a Job, and remembers the problems of its pods.
-func (j *Jobs) evaluate(ctx context.Context, job *batchv1.Job) (scanjob.Evaluation, error) {
-	if outcome, known := j.outcomes[job.UID]; known {
-		return scanjob.Evaluation{Done: true, Outcome: outcome}, nil
-	}
-	finished := scanjob.Finished(job)
-	pods, err := j.podsOf(ctx, job)
-	if err != nil {
-		return scanjob.Evaluation{}, err
-	}
-	evaluation := scanjob.Evaluate(job, pods, j.clock.Now())
-	if !evaluation.Done {
-		switch {
-		case !evaluation.Outcome.Succeeded():
-			j.problems[job.UID] = evaluation.Outcome
-		case len(pods) > 0: // Pods that have gone leave what they said.
-			delete(j.problems, job.UID)
-		}
-		return evaluation, nil
-	}
-	if !finished || evaluation.Outcome.Succeeded() {
-		return evaluation, nil
-	}
-	// Jobs and pods arrive in the cache independently: that of the pods may not show the end yet.
-	if pods, err = podsOf(ctx, j.live, job); err != nil {
-		return scanjob.Evaluation{}, err
-	}
-	evaluation = scanjob.Evaluate(job, pods, j.clock.Now())
-	if before, known := j.problems[job.UID]; known && len(pods) == 0 {
-		evaluation.Outcome = before
-	}
-	j.outcomes[job.UID] = evaluation.Outcome
-	return evaluation, nil
-}
-
 // Start implements Cataloger. A Job is reserved, created and recorded, so that whoever comes back after a crash in between knows where to
 // look for it. The Scanner owns the Job when both are in one namespace.
 func (j *Jobs) Start(ctx context.Context, owner types.NamespacedName, req scanjob.Request) error {
