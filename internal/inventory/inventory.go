@@ -104,20 +104,18 @@ func isMinute(text string) bool {
 	return err == nil && len(text) == 8 && 26_297_280 <= minute && minute < 68_374_080
 }
 
-// maxReferences is the maximum number of references to pull secrets of a pod that are looked at.
-const maxReferences = 100
-
 // MaxPullSecrets is the maximum number of pull secrets that are read from a pod, the first ones.
 const MaxPullSecrets = 32
 
-// pullSecrets lists the pull secrets of a pod. Kubernetes does not validate their names there: those that no Secret can have are left out.
+// pullSecrets lists the pull secrets of a pod. Kubernetes does not validate their names there: those that no Secret can have are left out. Pods of the cache have a
+// bounded number of references, of a bounded length.
 func pullSecrets(pod *corev1.Pod) []string {
 	var names []string
-	for _, ref := range pod.Spec.ImagePullSecrets[:min(len(pod.Spec.ImagePullSecrets), maxReferences)] {
+	for _, ref := range pod.Spec.ImagePullSecrets {
 		if len(names) == MaxPullSecrets {
 			break
 		}
-		if len(ref.Name) <= validation.DNS1123SubdomainMaxLength && !slices.Contains(names, ref.Name) && len(validation.IsDNS1123Subdomain(ref.Name)) == 0 {
+		if !slices.Contains(names, ref.Name) && len(validation.IsDNS1123Subdomain(ref.Name)) == 0 {
 			names = append(names, ref.Name)
 		}
 	}

@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -333,5 +334,26 @@ func TestPatchStatusWritesOnlyChanges(t *testing.T) {
 	c.err = errors.New("conflict")
 	if err := PatchStatus(t.Context(), c, before, after); !errors.Is(err, c.err) {
 		t.Errorf("a failed patch: %v", err)
+	}
+}
+
+// TestReferencesToPullSecretsAreBounded: the API server bounds neither the number of references in a pod nor the length of the names.
+func TestReferencesToPullSecretsAreBounded(t *testing.T) {
+	pod := fullPod()
+	pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: strings.Repeat("l", 254)}, {Name: strings.Repeat("k", 300<<10)}, {Name: strings.Repeat("m", 253)}}
+	for i := range 10 * maxReferences {
+		pod.Spec.ImagePullSecrets = append(pod.Spec.ImagePullSecrets, corev1.LocalObjectReference{Name: fmt.Sprint("s", i)})
+	}
+	trimmed, err := trimPod(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := trimmed.(*corev1.Pod).Spec.ImagePullSecrets
+	if len(kept) != maxReferences-2 || len(kept[0].Name) != 253 || kept[1].Name != "s0" || kept[len(kept)-1].Name != fmt.Sprint("s", maxReferences-4) {
+		t.Errorf("%d references, want those of the first %d whose names a Secret can have", len(kept), maxReferences)
+	}
+	pod.Spec.ImagePullSecrets = nil
+	if trimmed, err := trimPod(pod); err != nil || trimmed.(*corev1.Pod).Spec.ImagePullSecrets != nil {
+		t.Errorf("%+v, %v of a pod without", trimmed, err)
 	}
 }

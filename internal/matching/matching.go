@@ -42,8 +42,11 @@ const (
 	DefaultRetention = 90 * 24 * time.Hour
 	// pruneInterval is how often the store is pruned when no database changes.
 	pruneInterval = time.Hour
-	// retryFailedAfter is how often packages whose matching failed are matched again.
+	// firstRetry is when a package whose matching failed is matched again: that time doubles up to retryFailedAfter, which is how often all of them are.
+	firstRetry       = 30 * time.Second
 	retryFailedAfter = 10 * time.Minute
+	// maxRetries is the maximum number of packages that are matched again before that.
+	maxRetries = 1000
 	// rereadInterval is how often SBOMs are looked for that another version of the program read, and fixes are computed that it left out.
 	rereadInterval = time.Hour
 	// recordInterval is how often the sums of the day are recorded when no database changes.

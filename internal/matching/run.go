@@ -28,6 +28,7 @@ func (a *Matcher) Run(ctx context.Context) error {
 			a.log.Error(err, "Matching failed, retrying")
 			wait = storeRetry
 		}
+		wait = r.retries.wait(wait, r.clock.Now())
 		select {
 		case <-ctx.Done():
 			return nil
@@ -49,8 +50,10 @@ type runner struct {
 	pruned, recorded, refreshed, reread time.Time
 	// recataloged is the last image that readRecataloged read, when there may be others behind it.
 	recataloged model.ImageKey
-	// retried is when retryFailed last did something, or when it was first called.
+	// retried is when retryFailed last matched all packages that failed, or when it was first called. retries has those that are matched again before the next
+	// time.
 	retried time.Time
+	retries retries
 }
 
 // pass does all that there is to do. A pass that is interrupted is taken up by the next one.
@@ -183,8 +186,13 @@ func (r *runner) matchBatch(ctx context.Context, database *match.Database, resul
 			r.log.Info("Cannot match a package", "name", p.Name, "version", p.Version, "type", p.Type, "reason", failure)
 		}
 	}
-	if err := r.saveAnswers(ctx, resultSet, answers); err != nil {
+	if err := r.saveAnswers(ctx, resultSet, answers, false); err != nil {
 		return fmt.Errorf("save match results: %w", err)
+	}
+	for id, answer := range answers {
+		if answer.Failure != "" {
+			r.retries.failed(id, r.clock.Now())
+		}
 	}
 	r.observer.PackagesMatched(len(packages))
 	return nil
@@ -207,8 +215,9 @@ func matchAll(ctx context.Context, database *match.Database, packages []store.St
 	return answers, nil
 }
 
-// saveAnswers saves the answers one by one if they cannot be saved together; one that cannot be saved at all becomes a failure.
-func (r *runner) saveAnswers(ctx context.Context, resultSet int64, answers map[int64]model.PackageAnswer) error {
+// saveAnswers saves the answers one by one if they cannot be saved together; one that cannot be saved at all becomes a failure. failed: the
+// store has failures of all of them.
+func (r *runner) saveAnswers(ctx context.Context, resultSet int64, answers map[int64]model.PackageAnswer, failed bool) error {
 	err := r.store.SaveAnswers(ctx, resultSet, answers)
 	if !isOfOneRow(ctx, err) {
 		return err
@@ -217,8 +226,11 @@ func (r *runner) saveAnswers(ctx context.Context, resultSet int64, answers map[i
 		err := r.store.SaveAnswers(ctx, resultSet, map[int64]model.PackageAnswer{id: answers[id]})
 		if isOfOneRow(ctx, err) {
 			r.log.Error(err, "Cannot save the result of a package", "package", id)
-			failure := model.PackageAnswer{Failure: truncate.Text("save the result: "+err.Error(), maxFailure)}
-			err = r.store.SaveAnswers(ctx, resultSet, map[int64]model.PackageAnswer{id: failure})
+			answers[id] = model.PackageAnswer{Failure: truncate.Text("save the result: "+err.Error(), maxFailure)}
+			if failed {
+				continue
+			}
+			err = r.store.SaveAnswers(ctx, resultSet, map[int64]model.PackageAnswer{id: answers[id]})
 		}
 		if err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
@@ -81,19 +82,89 @@ func TestMatchFailedHeals(t *testing.T) {
 		if reason, _ := pass(); reason != model.ReasonMatchFailed {
 			t.Errorf("the reason is %q", reason)
 		}
-		now.Step(retryFailedAfter)
+		if wait := r.retries.wait(retryAfter, now.Now()); wait != firstRetry {
+			t.Errorf("the next pass is after %s, want %s", wait, firstRetry)
+		}
+		now.Step(firstRetry)
 		if reason, _ := pass(); reason != model.ReasonMatchFailed {
 			t.Errorf("the reason is %q though the cause remains", reason)
 		}
 		s.refuse = false
+		now.Step(2*firstRetry - 1)
 		if reason, n := pass(); reason != model.ReasonMatchFailed || n != 0 {
-			t.Errorf("the reason is %q; %d packages were matched at once", reason, n)
+			t.Errorf("the reason is %q; %d packages were matched before it was time", reason, n)
 		}
-		now.Step(retryFailedAfter)
+		now.Step(1)
 		if reason, n := pass(); reason != "" || n != 2 {
 			t.Errorf("the reason is %q after %d packages were matched", reason, n)
 		}
+		if wait := r.retries.wait(retryAfter, now.Now()); wait != retryAfter || len(r.retries) != 0 {
+			t.Errorf("the next pass is after %s, of %d packages to be matched again", wait, len(r.retries))
+		}
 		same(t, fresh(t, images, database), pictures(t, s.Store))
+	}
+}
+
+// TestMatchFailedIsTriedLessOften has packages that are never matched. Nothing is saved about them again.
+func TestMatchFailedIsTriedLessOften(t *testing.T) {
+	s := &refusing{Store: newStore(t), refuse: true}
+	a, _ := newMatcher(t, s, newShelf(dbtest.Sample(t)))
+	now := clocktesting.NewFakeClock(time.Now())
+	a.clock = now
+	fill(t, a, s.Store, map[model.ImageKey]string{numbered(0): goModules(module, "v0.1.0")})
+	r := &runner{Matcher: a}
+	defer func() { r.close() }()
+	// tries returns how long after now packages were tried again, in a time.
+	tries := func(within time.Duration) (after []time.Duration) {
+		t.Helper()
+		for began := now.Now(); ; now.Step(15 * time.Second) {
+			before := s.saved
+			if err := r.pass(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if s.saved > before {
+				after = append(after, now.Since(began))
+			}
+			if now.Since(began) >= within {
+				return after
+			}
+		}
+	}
+	minutes := func(numbers ...float64) (all []time.Duration) {
+		for _, n := range numbers {
+			all = append(all, time.Duration(n*float64(time.Minute)))
+		}
+		return all
+	}
+	if diff := cmp.Diff(minutes(0, 0.5, 1.5, 3.5, 7.5, 10, 20, 30), tries(30*time.Minute)); diff != "" {
+		t.Errorf("tried after (-want +got):\n%s", diff)
+	}
+	// A package may have ended the process.
+	r.close()
+	r = &runner{Matcher: a}
+	if diff := cmp.Diff(minutes(10, 20), tries(20*time.Minute)); diff != "" {
+		t.Errorf("after a restart, tried after (-want +got):\n%s", diff)
+	}
+}
+
+func TestRetriesAreBounded(t *testing.T) {
+	var r retries
+	now := time.Now()
+	for id := range int64(2 * maxRetries) {
+		r.failed(id, now)
+	}
+	if len(r) != maxRetries {
+		t.Errorf("%d packages are matched again, want %d", len(r), maxRetries)
+	}
+	// One that failed before, and fails for another database, does not begin again.
+	r.failedAgain(0, now)
+	r.failed(0, now)
+	if r[0].wait != 2*firstRetry {
+		t.Errorf("it waits for %s", r[0].wait)
+	}
+	r.failedAgain(2*maxRetries-1, now)
+	if len(r) != maxRetries {
+		t.Errorf("%d packages are matched again, want %d", len(r), maxRetries)
 	}
 }
 
@@ -140,9 +211,11 @@ func (r *refreshing) RefreshFixes(ctx context.Context) error {
 type refusing struct {
 	*sqlstore.Store
 	refuse bool
+	saved  int
 }
 
 func (r *refusing) SaveAnswers(ctx context.Context, resultSet int64, answers map[int64]model.PackageAnswer) error {
+	r.saved++
 	for id := range answers {
 		if r.refuse {
 			answers[id] = model.PackageAnswer{Failure: "it panics"}

@@ -46,11 +46,7 @@ type Reconciler struct {
 	store  store.Decisions
 	clock  clock.PassiveClock
 
-	statuses kube.StatusWriter
-	// resumeAt is the exception at which the last round of statuses stopped.
-	resumeAt types.UID
-	// failing are the exceptions whose status could not be written last. They come after all others.
-	failing map[types.UID]bool
+	statuses *kube.StatusWriter
 	// counts are the last ones of each exception that applies, and countedAt is when all were counted.
 	counts    map[types.UID]count
 	countedAt time.Time
@@ -103,13 +99,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	written, err := r.writeStatuses(ctx, exceptions, problems)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
 	wait := min(resync, recount)
-	if !written {
-		wait = time.Second
+	if left := r.writeStatuses(ctx, exceptions, problems); left > 0 {
+		wait = min(wait, left)
 	}
 	for _, end := range append(r.ends(exceptions), next) {
 		if left := end.Sub(r.clock.Now()); !end.IsZero() && left < wait {

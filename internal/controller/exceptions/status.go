@@ -2,13 +2,11 @@ package exceptions
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
 	"github.com/scanner-operator/scanner-operator/internal/kube"
@@ -18,34 +16,10 @@ import (
 // unusedAfter is how long an exception applies without a match before it is unused.
 const unusedAfter = 24 * time.Hour
 
-// writeStatuses writes the statuses that have changed: as many as the rate permits, those that differ in more than numbers first, so that the numbers of many
-// exceptions do not keep the conditions of others from being written. It returns false when some are left for another time.
-func (r *Reconciler) writeStatuses(
-	ctx context.Context, exceptions []exception, problems map[store.DecisionObject]store.DecisionProblem,
-) (bool, error) {
-	changes := r.statusChanges(exceptions, problems)
-	done, complete, err := r.statuses.Write(ctx, changes)
-	for _, change := range changes[:done] {
-		delete(r.failing, change.Before.GetUID())
-	}
-	switch {
-	case err != nil:
-		r.failing[changes[done].Before.GetUID()] = true
-		r.resumeAt = changes[(done+1)%len(changes)].Before.GetUID()
-	case done < len(changes):
-		r.resumeAt = changes[done].Before.GetUID()
-	}
-	return complete, err
-}
-
-// statusChanges are the statuses that have changed, in the order in which they are written. Both those that differ in more than numbers and the others begin
-// where the last round stopped. Those that could not be written are the last.
-func (r *Reconciler) statusChanges(exceptions []exception, problems map[store.DecisionObject]store.DecisionProblem) []kube.StatusChange {
-	start := max(0, slices.IndexFunc(exceptions, func(e exception) bool { return e.GetUID() == r.resumeAt }))
-	var first, numbers, last []kube.StatusChange
-	failing := map[types.UID]bool{}
-	for i := range exceptions {
-		before := exceptions[(start+i)%len(exceptions)]
+// writeStatuses writes the statuses that have changed. It returns when to write those that are left, 0 if none is.
+func (r *Reconciler) writeStatuses(ctx context.Context, exceptions []exception, problems map[store.DecisionObject]store.DecisionProblem) time.Duration {
+	var changes []kube.StatusChange
+	for _, before := range exceptions {
 		after := before.copied()
 		problem, refused := problems[before.name()]
 		if refused {
@@ -56,21 +30,14 @@ func (r *Reconciler) statusChanges(exceptions []exception, problems map[store.De
 		if equality.Semantic.DeepEqual(before.status, after.status) && !kube.IsBehind(before.Object) {
 			continue
 		}
-		change := kube.StatusChange{Before: before.Object, After: after.Object, From: before.status.Conditions, To: after.status.Conditions}
 		but := *after.status
 		but.MatchedFindings, but.SuppressedFindings = before.status.MatchedFindings, before.status.SuppressedFindings
-		switch {
-		case r.failing[before.GetUID()]:
-			failing[before.GetUID()] = true
-			last = append(last, change)
-		case equality.Semantic.DeepEqual(*before.status, but):
-			numbers = append(numbers, change)
-		default:
-			first = append(first, change)
-		}
+		changes = append(changes, kube.StatusChange{
+			Before: before.Object, After: after.Object, From: before.status.Conditions, To: after.status.Conditions,
+			Minor: equality.Semantic.DeepEqual(*before.status, but),
+		})
 	}
-	r.failing = failing
-	return slices.Concat(first, numbers, last)
+	return r.statuses.Write(ctx, changes)
 }
 
 // setNotApplied says why an exception is not in effect.

@@ -41,7 +41,7 @@ type Reconciler struct {
 	config *notify.Config
 	clock  clock.PassiveClock
 
-	statuses kube.StatusWriter
+	statuses *kube.StatusWriter
 	// compiled are the rules of the last reconcile, so that unchanged ones are not read again.
 	compiled map[types.UID]compiled
 }
@@ -101,12 +101,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	if err := r.engine.SetRules(ctx, rules, known); err != nil {
 		return ctrl.Result{}, fmt.Errorf("apply the notification rules: %w", err)
 	}
-	written, err := r.writeStatuses(ctx, objects, beyond)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	if !written {
-		return ctrl.Result{RequeueAfter: time.Second}, nil
+	if left := r.writeStatuses(ctx, objects, beyond); left > 0 {
+		return ctrl.Result{RequeueAfter: left}, nil
 	}
 	return ctrl.Result{RequeueAfter: resync}, nil
 }

@@ -20,21 +20,20 @@ import (
 // maxMessage bounds the message of a condition, in bytes.
 const maxMessage = 1024
 
-// writeStatuses writes the statuses that have changed. It returns false when some are left for another time.
-func (r *Reconciler) writeStatuses(ctx context.Context, objects []object, beyond map[types.UID]bool) (bool, error) {
+// writeStatuses writes the statuses that have changed. It returns when to write those that are left, 0 if none is.
+func (r *Reconciler) writeStatuses(ctx context.Context, objects []object, beyond map[types.UID]bool) time.Duration {
 	states := r.engine.States()
 	changes := make([]kube.StatusChange, 0, len(objects))
 	for _, o := range objects {
 		before, isObject := o.DeepCopyObject().(client.Object)
 		if !isObject {
-			return false, fmt.Errorf("%T is not an object", o.Object)
+			continue // Not for a type of the API.
 		}
 		from := slices.Clone(o.status.Conditions)
 		r.setStatus(o, states[string(o.GetUID())], beyond[o.GetUID()])
 		changes = append(changes, kube.StatusChange{Before: before, After: o.Object, From: from, To: o.status.Conditions})
 	}
-	_, complete, err := r.statuses.Write(ctx, changes)
-	return complete, err
+	return r.statuses.Write(ctx, changes)
 }
 
 // setStatus says whether a rule is in effect, and what became of its messages.

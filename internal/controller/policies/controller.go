@@ -49,7 +49,7 @@ type Reconciler struct {
 	store  Store
 	clock  clock.PassiveClock
 
-	statuses kube.StatusWriter
+	statuses *kube.StatusWriter
 	// counts are the last ones of each policy, and countedAt is when they were made.
 	counts    map[types.UID]count
 	countedAt time.Time
@@ -112,16 +112,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	written, err := r.writeStatuses(ctx, policies, problems)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
+	left := r.writeStatuses(ctx, policies, problems)
 	wait := min(resync, recount)
-	if left := max(next.Sub(r.clock.Now()), rest); !next.IsZero() {
-		wait = min(wait, left)
+	if !next.IsZero() {
+		wait = min(wait, max(next.Sub(r.clock.Now()), rest))
 	}
-	if !written {
-		wait = min(wait, time.Second)
+	if left > 0 {
+		wait = min(wait, left)
 	}
 	wait = max(soonest, wait)
 	r.due = r.clock.Now().Add(wait)

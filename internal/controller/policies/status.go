@@ -2,6 +2,7 @@ package policies
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,10 +12,10 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-// writeStatuses writes the statuses that have changed. It returns false when some are left for another time.
+// writeStatuses writes the statuses that have changed. It returns when to write those that are left, 0 if none is.
 func (r *Reconciler) writeStatuses(
 	ctx context.Context, policies []scannerv1alpha1.VulnerabilityPolicy, problems map[string]store.PolicyProblem,
-) (bool, error) {
+) time.Duration {
 	changes := make([]kube.StatusChange, 0, len(policies))
 	for i := range policies {
 		before := &policies[i]
@@ -22,8 +23,7 @@ func (r *Reconciler) writeStatuses(
 		r.setStatus(after, problems[before.Name])
 		changes = append(changes, kube.StatusChange{Before: before, After: after, From: before.Status.Conditions, To: after.Status.Conditions})
 	}
-	_, complete, err := r.statuses.Write(ctx, changes)
-	return complete, err
+	return r.statuses.Write(ctx, changes)
 }
 
 // setStatus says whether a policy applies, and what is due because of it.

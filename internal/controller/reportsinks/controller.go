@@ -45,7 +45,7 @@ type Reconciler struct {
 	factory *sinks.Factory
 	clock   clock.PassiveClock
 
-	statuses kube.StatusWriter
+	statuses *kube.StatusWriter
 	// compiled are the sinks of the last reconcile, so that unchanged ones stay the same.
 	compiled map[types.UID]compiled
 	// selecting says that a sink selects namespaces by their labels. A predicate reads it.
@@ -105,12 +105,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	if err := r.engine.SetSinks(ctx, active, known); err != nil {
 		return ctrl.Result{}, fmt.Errorf("apply the report sinks: %w", err)
 	}
-	written, err := r.writeStatuses(ctx, objects)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	if !written {
-		return ctrl.Result{RequeueAfter: time.Second}, nil
+	if left := r.writeStatuses(ctx, objects); left > 0 {
+		return ctrl.Result{RequeueAfter: left}, nil
 	}
 	return ctrl.Result{RequeueAfter: resync}, nil
 }

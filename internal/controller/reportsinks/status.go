@@ -17,8 +17,8 @@ import (
 // maxMessage bounds the message of a condition, in bytes.
 const maxMessage = 1024
 
-// writeStatuses writes the statuses that have changed. It returns false when some are left for another time.
-func (r *Reconciler) writeStatuses(ctx context.Context, objects []scannerv1alpha1.ReportSink) (bool, error) {
+// writeStatuses writes the statuses that have changed. It returns when to write those that are left, 0 if none is.
+func (r *Reconciler) writeStatuses(ctx context.Context, objects []scannerv1alpha1.ReportSink) time.Duration {
 	states := r.engine.States()
 	changes := make([]kube.StatusChange, 0, len(objects))
 	for i := range objects {
@@ -27,8 +27,7 @@ func (r *Reconciler) writeStatuses(ctx context.Context, objects []scannerv1alpha
 		r.setStatus(after, states[string(after.UID)], i >= sinks.MaxSinks)
 		changes = append(changes, kube.StatusChange{Before: before, After: after, From: before.Status.Conditions, To: after.Status.Conditions})
 	}
-	_, complete, err := r.statuses.Write(ctx, changes)
-	return complete, err
+	return r.statuses.Write(ctx, changes)
 }
 
 // setStatus says whether a sink is in effect, and what became of its reports.

@@ -127,8 +127,12 @@ func TestJobsOfAttemptsThatAreOver(t *testing.T) {
 			record := kept["scan-a"]
 			record.Open, record.SBOMSHA256 = tt.open, tt.sbom
 			kept["scan-a"] = record
-			if got := attemptOf(t, jobsOn(c, c, kept, testclock.NewFakeClock(now))); got.Done != tt.done {
+			jobs := jobsOn(c, c, kept, testclock.NewFakeClock(now))
+			if got := attemptOf(t, jobs); got.Done != tt.done {
 				t.Errorf("done %t, want %t", got.Done, tt.done)
+			}
+			if again := jobs.DeleteEnded(t.Context()); again != 0 {
+				t.Errorf("to be deleted again after %s", again)
 			}
 			err := c.Get(t.Context(), client.ObjectKeyFromObject(job), &batchv1.Job{})
 			if gone := apierrors.IsNotFound(err); gone != tt.gone {

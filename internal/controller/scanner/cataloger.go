@@ -19,6 +19,9 @@ type Cataloger interface {
 	// *RefusedError when this attempt cannot be started, while others may be, a *NamespaceError when it may be started later, while others may be now, and a
 	// *specError when the Scanner specifies something that is invalid.
 	Start(ctx context.Context, owner types.NamespacedName, req scanjob.Request) error
+	// DeleteEnded deletes what Attempts found to be over, and returns when it is to be called again, 0 if nothing is left. That may take long. It is called by
+	// one goroutine, while others call all else.
+	DeleteEnded(ctx context.Context) time.Duration
 	// Made reports whether a pod is a scan of this Cataloger and runs nothing else. It is safe for concurrent use.
 	Made(pod *corev1.Pod) bool
 	// Grow returns the size class above, false when an attempt that wants these resources gets no more memory there.

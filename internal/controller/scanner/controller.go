@@ -88,6 +88,7 @@ type Reconciler struct {
 	pace     pace
 	newPods  newPods
 	numbers  numbers
+	lookups  postponedLookups
 	invalid  invalidOwners
 	// recatalogPausedUntil is Recatalog.pausedUntil in Unix nanoseconds.
 	recatalogPausedUntil atomic.Int64
@@ -136,7 +137,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		// Others must not wait for what it would have started.
 		r.queues.set(req.NamespacedName, nil)
 	}
-	return reporter.Report(ctx, kube.Outcome{Before: before, After: scanner, Status: scanner.Status, Err: err, RequeueAfter: next})
+	result, err := reporter.Report(ctx, kube.Outcome{Before: before, After: scanner, Status: scanner.Status, Err: err, RequeueAfter: next})
+	// Last, and without a lock: it may take long.
+	if again := r.Cataloger.DeleteEnded(ctx); again > 0 {
+		result.RequeueAfter = min(result.RequeueAfter, again)
+	}
+	return result, err
 }
 
 // reconcile returns what it observed, nil if it failed before, and when to reconcile again.
@@ -172,8 +178,11 @@ func (r *Reconciler) act(ctx context.Context, scanner *scannerv1.Scanner, v *obs
 	}
 	if plan.problem != nil {
 		r.queues.set(client.ObjectKeyFromObject(scanner), nil)
-	} else if err := r.startLookup(ctx, scanner, v, &plan); err != nil {
+	} else if err := r.startLookup(ctx, scanner, v, &plan); endsReconcile(ctx, err) {
 		return 0, err
+	} else if err != nil {
+		r.lookups.postpone(ctx, plan.lookup.Lookup.ID, err, r.Clock.Now())
+		plan.next = min(plan.next, retryRead)
 	}
 	if err := r.recordCoverage(ctx, client.ObjectKeyFromObject(scanner), v, plan); err != nil {
 		return 0, err
@@ -203,7 +212,7 @@ func (r *Reconciler) startAll(ctx context.Context, scanner *scannerv1.Scanner, v
 	plan.start = nil
 	for i := range planned {
 		start := &planned[i]
-		if w, stalled := v.stalled(start.Namespace); stalled || slow[start.Namespace] || len(slow) == maxSlowStarts {
+		if w, stalled := v.stalled(start.Namespace); stalled || slow[start.Namespace] || len(slow) >= maxSlowStarts && start.Namespace != v.home.Namespace {
 			switch {
 			case stalled:
 			case slow[start.Namespace]:
@@ -247,7 +256,7 @@ func (r *Reconciler) startAll(ctx context.Context, scanner *scannerv1.Scanner, v
 			if took >= slowStart {
 				r.stall(ctx, v, &NamespaceError{start.Namespace, refused}, took)
 			} else {
-				r.stalls.clear(start.Namespace, took, r.Clock.Now())
+				r.stalls.clear(start.Namespace, r.Home.Namespace, took, r.Clock.Now())
 			}
 			plan.take(start.Key, -1)
 			plan.next = min(plan.next, retryRefused)
@@ -260,7 +269,7 @@ func (r *Reconciler) startAll(ctx context.Context, scanner *scannerv1.Scanner, v
 		if err != nil {
 			return fmt.Errorf("start a scan: %w", err)
 		}
-		r.stalls.clear(start.Namespace, took, r.Clock.Now())
+		r.stalls.clear(start.Namespace, r.Home.Namespace, took, r.Clock.Now())
 		plan.start = append(plan.start, *start)
 		logr.FromContextOrDiscard(ctx).Info("Started scan", "image", start.Key.ImageID, "platform", start.Key.Platform.String(), "attempt", start.Name)
 	}

@@ -100,6 +100,9 @@ func (p *InProcess) Attempts(context.Context) (map[string]Attempt, error) {
 	return attempts, nil
 }
 
+// DeleteEnded implements Cataloger. Attempts leave nothing.
+func (*InProcess) DeleteEnded(context.Context) time.Duration { return 0 }
+
 // Made implements Cataloger: there are no pods.
 func (*InProcess) Made(*corev1.Pod) bool { return false }
 

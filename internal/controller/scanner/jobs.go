@@ -45,7 +45,9 @@ type Jobs struct {
 	// created holds when this process created the Jobs that the cache has not shown yet.
 	created map[types.UID]createdJob
 	// gone holds the Jobs that do not exist any more.
-	gone      map[types.UID]bool
+	gone map[types.UID]bool
+	// ended holds the Jobs that are over and exist.
+	ended     map[types.UID]endedJob
 	deletions deletions
 	// failing holds what failed last about recorded Jobs, by name.
 	failing map[string]string
@@ -127,7 +129,7 @@ func (j *Jobs) Attempts(ctx context.Context) (map[string]Attempt, error) {
 		cached[list.Items[i].UID] = &list.Items[i]
 	}
 	j.noteReserved(records, reserved)
-	j.deletions.begin(j.clock.Now())
+	j.ended = map[types.UID]endedJob{}
 	attempts, known := make(map[string]Attempt, len(records)), make(map[types.UID]bool, len(records))
 	names := make(map[string]bool, len(records))
 	var ended []string
@@ -196,7 +198,7 @@ func (j *Jobs) forget(unknown func(types.UID) bool) {
 	maps.DeleteFunc(j.made, func(uid types.UID, _ madeJob) bool { return unknown(uid) })
 	maps.DeleteFunc(j.created, func(uid types.UID, _ createdJob) bool { return unknown(uid) })
 	maps.DeleteFunc(j.gone, func(uid types.UID, _ bool) bool { return unknown(uid) })
-	maps.DeleteFunc(j.deletions.kept, func(uid types.UID, _ keptJob) bool { return unknown(uid) })
+	maps.DeleteFunc(j.deletions.kept, func(uid types.UID, _ later) bool { return unknown(uid) })
 	maps.DeleteFunc(j.problems, func(uid types.UID, _ model.Outcome) bool { return unknown(uid) })
 	maps.DeleteFunc(j.outcomes, func(uid types.UID, _ model.Outcome) bool { return unknown(uid) })
 }
@@ -285,41 +287,6 @@ func (j *Jobs) find(ctx context.Context, record *store.ScanJob) (*batchv1.Job, e
 		return nil, nil
 	}
 	return job, nil
-}
-
-// evaluate returns the state of a Job, and remembers the problems of its pods.
-func (j *Jobs) evaluate(ctx context.Context, job *batchv1.Job) (scanjob.Evaluation, error) {
-	if outcome, known := j.outcomes[job.UID]; known {
-		return scanjob.Evaluation{Done: true, Outcome: outcome}, nil
-	}
-	finished := scanjob.Finished(job)
-	pods, err := j.podsOf(ctx, job)
-	if err != nil {
-		return scanjob.Evaluation{}, err
-	}
-	evaluation := scanjob.Evaluate(job, pods, j.clock.Now())
-	if !evaluation.Done {
-		switch {
-		case !evaluation.Outcome.Succeeded():
-			j.problems[job.UID] = evaluation.Outcome
-		case len(pods) > 0: // Pods that have gone leave what they said.
-			delete(j.problems, job.UID)
-		}
-		return evaluation, nil
-	}
-	if !finished || evaluation.Outcome.Succeeded() {
-		return evaluation, nil
-	}
-	// Jobs and pods arrive in the cache independently: that of the pods may not show the end yet.
-	if pods, err = podsOf(ctx, j.live, job); err != nil {
-		return scanjob.Evaluation{}, err
-	}
-	evaluation = scanjob.Evaluate(job, pods, j.clock.Now())
-	if before, known := j.problems[job.UID]; known && len(pods) == 0 {
-		evaluation.Outcome = before
-	}
-	j.outcomes[job.UID] = evaluation.Outcome
-	return evaluation, nil
 }
 
 // Start implements Cataloger. A Job is reserved, created and recorded, so that whoever comes back after a crash in between knows where to

@@ -51,6 +51,7 @@ func TestDeletedJobsAreLogged(t *testing.T) {
 		if _, err := jobs.Attempts(logs.Context(t.Context())); err != nil {
 			t.Fatal(err)
 		}
+		jobs.DeleteEnded(logs.Context(t.Context()))
 		if got := logs.Take(); !slices.Equal(got, want) {
 			t.Errorf("%s: logs %q, want %q", step, got, want)
 		}

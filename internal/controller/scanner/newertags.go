@@ -77,15 +77,19 @@ func (r *Reconciler) observeLookups(ctx context.Context, scanner *scannerv1.Scan
 	for i := range v.lookups {
 		lookup := &v.lookups[i]
 		correctLookup(lookup, settings.interval, v.now)
+		waits := r.lookups.waits(lookup, v.now)
 		attempt, started := v.attempts[lookupName(lookup)]
-		if !started || !attempt.Done {
+		if !started || !attempt.Done || waits {
 			continue
 		}
 		if attempt.Outcome.Succeeded() {
 			attempt.Outcome = model.Outcome{Reason: model.ReasonUploadFailed, Message: "the lookup succeeded, but its result did not reach the operator"}
 		}
-		if err := r.failLookup(ctx, scanner, v, lookup, attempt, settings.interval); err != nil {
+		if err := r.failLookup(ctx, scanner, v, lookup, attempt, settings.interval); endsReconcile(ctx, err) {
 			return err
+		} else if err != nil {
+			r.lookups.postpone(ctx, lookup.ID, err, v.now)
+			r.lookups.waits(lookup, v.now)
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package scanner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -203,6 +204,16 @@ type tagMemory struct {
 	known   []string
 	lookups map[string]*store.TagLookup
 	failed  []string
+	// broken, unpaused and unlisted are what FailTagLookup, PauseRegistry and KnownTagDigests fail with, and tries counts that.
+	broken, unpaused, unlisted error
+	tries                      int
+}
+
+func (m *tagMemory) PauseRegistry(context.Context, store.RegistryPause) error {
+	if m.unpaused != nil {
+		m.tries++
+	}
+	return m.unpaused
 }
 
 func (m *tagMemory) WantTagLookups(_ context.Context, scope string, wanted []store.WantedTags) ([]store.TagLookup, error) {
@@ -218,6 +229,13 @@ func (m *tagMemory) WantTagLookups(_ context.Context, scope string, wanted []sto
 }
 
 func (m *tagMemory) KnownTagDigests(_ context.Context, scope, namespace, repository string, platform model.Platform, cataloger string, limit int) ([]string, error) {
+	if m.unlisted != nil && repository == "r.example/a" {
+		m.tries++
+		return nil, m.unlisted
+	}
+	if repository == "r.example/b" {
+		return nil, nil
+	}
 	if scope != "ns/s" || namespace != "ns" || repository != "r.example/a" || platform != imageKey("a").Platform || cataloger != "syft" || limit != scanjob.MaxKnown {
 		return nil, fmt.Errorf("digests of %s %s %s %s", scope, repository, platform, cataloger)
 	}
@@ -225,6 +243,10 @@ func (m *tagMemory) KnownTagDigests(_ context.Context, scope, namespace, reposit
 }
 
 func (m *tagMemory) FailTagLookup(_ context.Context, id string, attempt int, outcome model.Outcome, namespace string, next time.Time) (bool, error) {
+	if m.broken != nil {
+		m.tries++
+		return false, m.broken
+	}
 	lookup := m.lookups[id]
 	if lookup == nil || lookup.Attempts != attempt {
 		return false, nil
@@ -353,6 +375,80 @@ func TestLookupsThatCannotStart(t *testing.T) {
 			_, scanner = reconcileOnce(t, r)
 			if diff := cmp.Diff(tt.failed, known.failed); diff != "" || tagsComplete(scanner) != tt.condition || len(tt.cataloger.requests) > 0 {
 				t.Errorf("%s, started %v (-want +got):\n%s", tagsComplete(scanner), tt.cataloger.requests, diff)
+			}
+		})
+	}
+}
+
+// TestALookupThatFailsStopsNoOther: errors about one lookup keep no scan from being started, and no other lookup.
+func TestALookupThatFailsStopsNoOther(t *testing.T) {
+	broken := errors.New("a row is too long")
+	newPod := podOf("new", imageKey("new").ImageID, time.Minute)
+	for name, tt := range map[string]struct {
+		// fails has the error occur, after the lookup was started if it has an outcome.
+		fails   func(*tagMemory, *starter)
+		outcome model.Reason
+	}{
+		"its end cannot be recorded":     {func(m *tagMemory, _ *starter) { m.broken = broken }, model.ReasonImagePullDenied},
+		"its registry cannot be paused":  {func(m *tagMemory, _ *starter) { m.unpaused = broken }, model.ReasonRegistryRateLimited},
+		"it cannot be started":           {func(_ *tagMemory, c *starter) { c.broken = map[string]error{"r.example/a@": broken} }, ""},
+		"what is known cannot be listed": {func(m *tagMemory, _ *starter) { m.unlisted = broken }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			known, cataloger := newTagMemory(), &starter{attempts: map[string]Attempt{}}
+			second := known.memory[imageKey("a")]
+			second.Key, second.Counts.High = imageKey("b"), 0
+			second.Counts.Low = 1
+			known.memory[imageKey("b")] = second
+			other := podOf("b", imageKey("b").ImageID, time.Hour)
+			other.Spec.Containers[0].Image = "r.example/b:1.0"
+			r, _ := newReconciler(t, known, cataloger, scannerWith(withNewerTags), taggedPod(), other)
+			r.Recatalog.Cataloger = "syft"
+			clk := clockOf(r)
+			if tt.outcome == "" {
+				tt.fails(known, cataloger)
+			}
+			reconcileOnce(t, r)
+			if tt.outcome != "" {
+				tt.fails(known, cataloger)
+				attempt := cataloger.attempts[scanjob.Name(imageKey("a"), "nonce", 0)]
+				attempt.Done, attempt.Outcome = true, model.Outcome{Reason: tt.outcome}
+				cataloger.attempts[scanjob.Name(imageKey("a"), "nonce", 0)] = attempt
+			}
+			if err := r.Client.Create(t.Context(), newPod.DeepCopy()); err != nil {
+				t.Fatal(err)
+			}
+			result, scanner := reconcileOnce(t, r)
+			if ready := meta.FindStatusCondition(scanner.Status.Conditions, scannerv1.ConditionReady); ready.Reason == string(scannerv1.Failed) || result.RequeueAfter > retryRead {
+				t.Errorf("%+v, next after %s; want the Scanner ready, and another try within %s", ready, result.RequeueAfter, retryRead)
+			}
+			if !slices.Contains(cataloger.started, imageKey("new")) {
+				t.Errorf("started %v, want the new image", cataloger.started)
+			}
+			known.memory[imageKey("new")] = store.Image{ImageState: store.ImageState{Key: imageKey("new"), State: store.StateScanned}}
+			delete(cataloger.attempts, scanjob.Name(imageKey("new"), "nonce", 0))
+			reconcileOnce(t, r)
+			if !slices.Contains(cataloger.started, imageKey("b")) {
+				t.Errorf("started %v, want the other lookup", cataloger.started)
+			}
+			// It waits longer each time, and is tried again.
+			delete(cataloger.attempts, scanjob.Name(imageKey("b"), "nonce", 0))
+			known.lookups["ns/s r.example/b:1.0"].LookedUpAt = clk.Now()
+			tries := known.tries + cataloger.tries
+			for range 30 {
+				clk.Step(10 * time.Second)
+				reconcileOnce(t, r)
+			}
+			if tries = known.tries + cataloger.tries - tries; tries < 3 || tries > 7 {
+				t.Errorf("%d tries in five minutes, want some", tries)
+			}
+			known.broken, known.unpaused, known.unlisted, cataloger.broken = nil, nil, nil, nil
+			clk.Step(maxLookupWait)
+			reconcileOnce(t, r)
+			clk.Step(time.Hour)
+			reconcileOnce(t, r)
+			if last := cataloger.started[len(cataloger.started)-1]; last != imageKey("a") {
+				t.Errorf("started %v, want the lookup at last", cataloger.started)
 			}
 		})
 	}

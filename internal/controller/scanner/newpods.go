@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -114,14 +113,9 @@ func (r *Reconciler) lacking() handler.EventHandler {
 			}
 		}
 	}
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			queue(ctx, e.Object, q)
-		},
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			queue(ctx, e.ObjectNew, q)
-		},
-	}
+	events := onEvents(queue)
+	events.DeleteFunc, events.GenericFunc = nil, nil // No scan is wanted after them.
+	return events
 }
 
 // startNew starts the scans of the pods that wait. If it fails, the next reconcile of the Scanner, for which all pod events ask as well, starts them and reports

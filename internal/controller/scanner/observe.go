@@ -49,9 +49,9 @@ type observed struct {
 	pauses map[credential]store.RegistryPause
 	// stalls are the namespaces in which no scan is to be started now.
 	stalls map[string]stall
-	// slow are the namespaces in which starts were slow not long ago, rested is when a scan may be started in one of them.
+	// slow are the namespaces in which starts were slow not long ago, rested is when a scan may be started there.
 	slow   map[string]stall
-	rested time.Time
+	rested rests
 	// operator is the namespace of the operator.
 	operator string
 	// keys is what wanted returns, results what coverage does.

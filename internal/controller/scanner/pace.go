@@ -174,19 +174,17 @@ func (r *Reconciler) paced(concerned func(*scannerv1.Scanner, client.Object) boo
 			q.AddAfter(request, r.pace.rest(request.NamespacedName, pod, r.queues.waits(request.NamespacedName), r.Clock.Now()))
 		}
 	}
+	return onEvents(queue)
+}
+
+// onEvents calls queue with the object of each event, that of an update as it is now.
+func onEvents(queue func(context.Context, client.Object, workqueue.TypedRateLimitingInterface[reconcile.Request])) handler.Funcs {
+	type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			queue(ctx, e.Object, q)
-		},
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			queue(ctx, e.ObjectNew, q)
-		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			queue(ctx, e.Object, q)
-		},
-		GenericFunc: func(ctx context.Context, e event.GenericEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			queue(ctx, e.Object, q)
-		},
+		CreateFunc:  func(ctx context.Context, e event.CreateEvent, q requests) { queue(ctx, e.Object, q) },
+		UpdateFunc:  func(ctx context.Context, e event.UpdateEvent, q requests) { queue(ctx, e.ObjectNew, q) },
+		DeleteFunc:  func(ctx context.Context, e event.DeleteEvent, q requests) { queue(ctx, e.Object, q) },
+		GenericFunc: func(ctx context.Context, e event.GenericEvent, q requests) { queue(ctx, e.Object, q) },
 	}
 }
 

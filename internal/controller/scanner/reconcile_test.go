@@ -170,11 +170,15 @@ type starter struct {
 	took     func(scanjob.Request) // What happens during a start; nil for nothing.
 	refused  map[string]bool       // The namespaces whose starts are refused.
 	hurried  int                   // How many starts had little time.
+	broken   map[string]error      // What fails about the starts of images with a name.
+	tries    int                   // How many of those there were.
 }
 
 func (s *starter) Attempts(context.Context) (map[string]Attempt, error) {
 	return maps.Clone(s.attempts), nil
 }
+
+func (*starter) DeleteEnded(context.Context) time.Duration { return 0 }
 
 func (s *starter) Start(ctx context.Context, _ types.NamespacedName, req scanjob.Request) error {
 	if s.took != nil {
@@ -185,6 +189,12 @@ func (s *starter) Start(ctx context.Context, _ types.NamespacedName, req scanjob
 	}
 	if s.refused[req.Namespace] || s.refuse != "" && strings.Contains(req.Key.ImageID, s.refuse) {
 		return &RefusedError{model.Outcome{Reason: model.ReasonUnschedulable, Message: "no room"}}
+	}
+	for name, err := range s.broken {
+		if strings.HasPrefix(req.Key.ImageID, name) {
+			s.tries++
+			return err
+		}
 	}
 	if s.invalid != nil {
 		return s.invalid

@@ -128,11 +128,11 @@ func TestNewPodsOfSlowNamespacesWaitForAReconcile(t *testing.T) {
 	cataloger := &starter{attempts: map[string]Attempt{}}
 	r, _ := newReconciler(t, &meanwhile{memory: memory{}}, cataloger, scannerWith(nil))
 	reconcileOnce(t, r)
-	r.stalls.clear("ns", slowStart, now)
+	r.stalls.clear("ns", "", slowStart, now)
 	if !arrives(t, r, podOf("a", imageKey("a").ImageID, 0)) || len(cataloger.started) != 0 {
 		t.Errorf("started %v in a slow namespace", cataloger.started)
 	}
-	r.stalls.clear("ns", time.Second, now)
+	r.stalls.clear("ns", "", time.Second, now)
 	if !arrives(t, r, podOf("b", imageKey("b").ImageID, 0)) || len(cataloger.started) != 1 || cataloger.hurried != 1 {
 		t.Errorf("started %v, %d of them with little time; want the second pod's image with little", cataloger.started, cataloger.hurried)
 	}

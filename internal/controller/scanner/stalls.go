@@ -17,16 +17,22 @@ import (
 
 const (
 	// slowStart is the time from which a start counts as slow, because of an admission webhook that hangs for example. After one in a reconcile, no other one
-	// gets more time, and after maxSlowStarts none is tried.
+	// gets more time, and after maxSlowStarts none is tried but in the namespace of the operator.
 	slowStart     = 5 * time.Second
 	maxSlowStarts = 4
-	// slowRestFactor is for which multiple of the time that a slow start took no scan is started in namespaces that are known to be slow.
+	// slowRestFactor is how many times as long as slow starts take passes until the next one in namespaces that are known to be slow, in the long run: they
+	// take a quarter of the time. slowBurst is how much of that is not waited for: one slow start may be an accident.
 	slowRestFactor = 4
+	slowBurst      = time.Minute
+	// maxHomeRest bounds that for the operator's own namespace. Nearly all scans run there, and no user of another namespace decides how long it takes.
+	maxHomeRest = 5 * time.Second
 	// firstStall and maxStall bound how long no scan is started in a namespace after the API server failed to create one there.
 	firstStall = time.Second
-	maxStall   = time.Minute
-	// stallMemory is how long a failure counts after the stall.
+	maxStall   = 30 * time.Second
+	// stallMemory is how long a failure counts after the stall, slowMemory how long a start counts that was slow if none was quick since. All slow namespaces have
+	// to get their turn within that time: until a namespace is known to be slow, others wait for its start.
 	stallMemory = 10 * time.Minute
+	slowMemory  = 24 * time.Hour
 )
 
 // The reasons why images wait after the API server took long.
@@ -40,8 +46,25 @@ const (
 type stalls struct {
 	mu         sync.Mutex
 	namespaces map[string]stall
-	// rested is when a scan may be started in a slow namespace again.
-	rested time.Time
+	rested     rests
+}
+
+// rests is when a scan may be started again where starts were slow: in the namespace of the operator, and in one of all others. Those of others do not make it
+// wait.
+type rests struct{ home, others time.Time }
+
+// after notes that a start in a namespace was slow.
+func (r *rests) after(home bool, took time.Duration, now time.Time) {
+	rested, most := &r.others, slowRestFactor*took
+	if home {
+		rested, most = &r.home, min(most, maxHomeRest)
+	}
+	if earliest := now.Add(-slowBurst); rested.Before(earliest) {
+		*rested = earliest
+	}
+	if *rested = rested.Add(slowRestFactor * took); rested.After(now.Add(most)) {
+		*rested = now.Add(most)
+	}
 }
 
 // stall is how often the API server failed in a row in a namespace, until when no scan is started there, and why.
@@ -53,12 +76,15 @@ type stall struct {
 	slow bool
 }
 
-// note notes a failure after some time, and returns what follows from it.
-func (s *stalls) note(err *NamespaceError, took time.Duration, now time.Time) stall {
+// note notes a failure after some time, and returns what follows from it. home is the namespace of the operator.
+func (s *stalls) note(err *NamespaceError, home string, took time.Duration, now time.Time) stall {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.expire(took, now)
+	s.expire(err.Namespace == home, took, now)
 	before := s.namespaces[err.Namespace]
+	if now.Sub(before.until) > stallMemory {
+		before.failures = 0
+	}
 	one := stall{
 		before.failures + 1, now.Add(min(firstStall<<min(before.failures, 10), maxStall)), fmt.Sprintf("the scan Job could not be created: %v", err),
 		before.slow || took >= slowStart,
@@ -68,10 +94,10 @@ func (s *stalls) note(err *NamespaceError, took time.Duration, now time.Time) st
 }
 
 // clear notes that a scan was started in a namespace, and how long that took.
-func (s *stalls) clear(namespace string, took time.Duration, now time.Time) {
+func (s *stalls) clear(namespace, home string, took time.Duration, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.expire(took, now)
+	s.expire(namespace == home, took, now)
 	delete(s.namespaces, namespace)
 	if took >= slowStart {
 		s.namespaces[namespace] = stall{until: now, slow: true}
@@ -79,22 +105,22 @@ func (s *stalls) clear(namespace string, took time.Duration, now time.Time) {
 }
 
 // expire forgets what was long ago, and has slow namespaces wait after a start that was slow.
-func (s *stalls) expire(took time.Duration, now time.Time) {
+func (s *stalls) expire(home bool, took time.Duration, now time.Time) {
 	if took >= slowStart {
-		s.rested = now.Add(slowRestFactor * took)
+		s.rested.after(home, took, now)
 	}
 	if s.namespaces == nil {
 		s.namespaces = map[string]stall{}
 	}
 	for namespace, one := range s.namespaces {
-		if now.Sub(one.until) > stallMemory {
+		if age := now.Sub(one.until); age > slowMemory || age > stallMemory && !one.slow {
 			delete(s.namespaces, namespace)
 		}
 	}
 }
 
 // current returns the namespaces in which no scan is to be started now, those in which starts were slow not long ago, and when one may be tried there.
-func (s *stalls) current(now time.Time) (current, slow map[string]stall, rested time.Time) {
+func (s *stalls) current(now time.Time) (current, slow map[string]stall, rested rests) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	current, slow = map[string]stall{}, map[string]stall{}
@@ -102,7 +128,7 @@ func (s *stalls) current(now time.Time) (current, slow map[string]stall, rested 
 		if one.until.After(now) {
 			current[namespace] = one
 		}
-		if one.slow && now.Sub(one.until) <= stallMemory {
+		if one.slow && now.Sub(one.until) <= slowMemory {
 			slow[namespace] = one
 		}
 	}
@@ -128,20 +154,40 @@ func (r *Reconciler) stall(ctx context.Context, v *observed, err error, took tim
 	if !ok || ctx.Err() != nil {
 		return wait{}, false
 	}
-	v.stalls[failed.Namespace] = r.stalls.note(failed, took, r.Clock.Now())
+	v.stalls[failed.Namespace] = r.stalls.note(failed, r.Home.Namespace, took, r.Clock.Now())
 	logr.FromContextOrDiscard(ctx).Error(err, "Failed to start a scan Job; scans in other namespaces continue", "namespace", failed.Namespace)
 	return v.stalled(failed.Namespace)
 }
 
-// startSlow starts one scan in a namespace that was slow not long ago, if any waits: the API server may take as long again, so that it is the last of the
-// plan, and the one of the namespace that was tried longest ago.
+// startSlow starts one scan in the namespace of the operator, if starts there were slow not long ago, and one in another such namespace, if any waits: the API
+// server may take as long again, so that they are the last of the plan.
 func (p *plan) startSlow(scanner *scannerv1.Scanner, v *observed, free *limited, now time.Time) {
-	var keys []model.ImageKey
-	tried := map[model.ImageKey]time.Time{}
+	var home, others []model.ImageKey
 	for _, key := range v.wanted() {
-		if p.waits[key].why != waitsSlow {
-			continue
+		switch {
+		case p.waits[key].why != waitsSlow:
+		case v.atHome(key):
+			home = append(home, key)
+		default:
+			others = append(others, key)
 		}
+	}
+	p.startOneOf(home, v.rested.home, scanner, v, free, now)
+	p.startOneOf(others, v.rested.others, scanner, v, free, now)
+}
+
+// startOneOf starts a scan of one of the images, in the namespace that was tried longest ago, unless that is to be later.
+func (p *plan) startOneOf(keys []model.ImageKey, rested time.Time, scanner *scannerv1.Scanner, v *observed, free *limited, now time.Time) {
+	if len(keys) == 0 {
+		return
+	}
+	if rested.After(now) {
+		p.next = min(p.next, max(firstStall, rested.Sub(now)))
+		return
+	}
+	p.next = min(p.next, watchInterval)
+	tried := map[model.ImageKey]time.Time{}
+	for _, key := range keys {
 		namespaces, _ := v.places(key)
 		for _, namespace := range namespaces {
 			one, slow := v.slow[v.jobNamespace(key, namespace)]
@@ -149,16 +195,7 @@ func (p *plan) startSlow(scanner *scannerv1.Scanner, v *observed, free *limited,
 				tried[key] = one.until
 			}
 		}
-		keys = append(keys, key)
 	}
-	if len(keys) == 0 {
-		return
-	}
-	if v.rested.After(now) {
-		p.next = min(p.next, max(firstStall, v.rested.Sub(now)))
-		return
-	}
-	p.next = min(p.next, watchInterval)
 	slices.SortStableFunc(keys, func(a, b model.ImageKey) int { return tried[a].Compare(tried[b]) })
 	for _, key := range keys {
 		namespace, volume, w := choose(scanner, v, key, free, true)

@@ -77,6 +77,7 @@ func TestOneJobDoesNotStopAllScans(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		jobs.DeleteEnded(t.Context())
 		return attempts
 	}
 	attempts := read()

@@ -71,6 +71,7 @@ type Reconciler struct {
 	fetcher   Fetcher
 	namespace string
 	clock     clock.PassiveClock
+	log       *kube.ConditionLog
 
 	mu sync.Mutex
 	// attempts are the last ones, of sources that exist.
@@ -90,7 +91,8 @@ func NewReconciler(
 	c client.Client, live client.Reader, documents Store, applier *vexdecisions.Applier, fetcher Fetcher, namespace string, now clock.PassiveClock,
 ) *Reconciler {
 	return &Reconciler{
-		client: c, live: live, store: documents, applier: applier, fetcher: fetcher, namespace: namespace, clock: now, attempts: map[types.NamespacedName]attempt{},
+		client: c, live: live, store: documents, applier: applier, fetcher: fetcher, namespace: namespace, clock: now,
+		log: kube.NewConditionLog(now), attempts: map[types.NamespacedName]attempt{},
 	}
 }
 
@@ -141,7 +143,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	setApplied(after, all)
 	return kube.Reporter{Kind: kube.KindVEXSource, Client: r.client}.Report(ctx, kube.Outcome{
 		Before: &before, After: after, Status: after.Status, RequeueAfter: max(time.Second, min(recountAfter, r.due(after, true))),
-		Written: func() { kube.LogConditions(ctx, after, before.Status.Conditions, after.Status.Conditions) },
+		Written: func() { r.log.Changed(ctx, after, before.Status.Conditions, after.Status.Conditions) },
 	})
 }
 
