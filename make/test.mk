@@ -3,25 +3,45 @@
 # The steps of "make test". Those with operators that have deadlines, and those in a browser, follow one another: beside others with the same priority,
 # two processors start pods and answer later than the tests permit, and Chromium stands still for seconds. They wait more than they compute, so what
 # only computes runs meanwhile with a lower priority, first what takes longest.
-TEST_STEPS := setup ui -- e2e scale-sample faults-sample test-ui ui-scale-sample test-integration+hostile -- nice parity lint verify
+TEST_STEPS := setup ui -- e2e scale-sample faults-sample test-ui ui-scale-sample test-race+hostile -- nice test-plain parity lint verify test-modules
 # The race detector instruments all but SQLite, which is C code translated to Go and would be 20 times slower.
 RACE       := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
 # The hostile corpus, which "make hostile" runs: without the race detector, since parsers of others race when they panic.
 HOSTILE_TESTS := ^TestHostile
 # Tests that kill or interrupt what they start, and those with much content. "make test-full" has them do so at every point.
 CRASH_TESTS   := TestKilledMigration|TestKilledProcessLosesNothing|TestKilledProcessLeavesOneResultSet|TestInterruptedDiscard|TestLargeContent|TestMigrationOfContent|TestKill
-# Those of the API that send one request after the other.
-SERVER_TESTS  := TestContract|TestExports|TestVEXExports|TestVEXExportsAreBounded|TestMatrixOfPreviews|TestMatrixOfEventKinds|TestMatrixOfPositions|TestMatrixOfDecisions|TestMatrixOfLargeLists|TestMatrixWithoutPermissions
-# Long tests without concurrency, which "make parity" runs without the race detector.
-LONG_TESTS    := TestFullEqualsIncremental|TestSourceBeyondBounds|TestEveryKindOfChange|TestCompareBuilds|TestVisible|TestMigrationOfValues|TestLeastRights|TestSchemasAgree|TestRemovedDecisions|TestScoresWithoutMatching|$(SERVER_TESTS)|$(CRASH_TESTS)
 # The suites of the store: the concurrent part with the race detector, and the whole of each without it.
 STORE_SUITES  := TestSQLite|TestPostgres|TestMySQL
-# Packages without concurrency: pure functions, programs that run other programs. All others are tested with the race detector.
-PLAIN      := api hack internal/advice internal/candidates internal/coverage internal/decision internal/inventory internal/manifest internal/model internal/registries internal/report internal/scanjob internal/summary internal/truncate internal/vex internal/version test
+# Packages without concurrency: no test does two things at a time. All others are tested with the race detector. test/docs looks for goroutines.
+PLAIN := api cmd hack internal/advice internal/candidates internal/controller/bellerophon internal/controller/exceptions \
+	internal/controller/notificationrules internal/controller/policies internal/controller/reportsinks internal/controller/vexsources internal/coverage \
+	internal/decision internal/inventory internal/manifest internal/model internal/outbound internal/places internal/plugin internal/policy \
+	internal/policyreports internal/registries internal/report internal/ring internal/scanjob internal/server/exceptions internal/server/seal \
+	internal/since internal/summary internal/truncate internal/version internal/vex internal/vexdecisions internal/vulndb/sample test web
+# Packages of whose tests a part is concurrent: that part is tested with the race detector, and everything else without it.
+MIXED := internal/catalog internal/controller/mycustomresource internal/controller/podset internal/match internal/matching internal/server \
+	internal/store/sqlstore internal/vulndb
+# The concurrent tests of these packages, in the same order.
+CONCURRENT_TESTS := TestCancelled|TestLayers.*|TestPlatforms|TestPullByDigest|TestRootFSLimits|TestSlowRegistry|TestUnknownLayers|TestWatchScratch
+CONCURRENT_TESTS := $(CONCURRENT_TESTS)|TestStrangersAreNoBurden
+CONCURRENT_TESTS := $(CONCURRENT_TESTS)|TestSlowStartStopsAtTheFirstRefusal|TestTwoLeaders.*
+CONCURRENT_TESTS := $(CONCURRENT_TESTS)|TestHotSwap
+CONCURRENT_TESTS := $(CONCURRENT_TESTS)|TestImportedDatabaseReachesOtherReplicas|TestMatchesWhenTheDatabaseArrives|TestPreviewer|TestRunRecordsTheDayWithoutADatabase
+# Of the server: streams and those who read them slowly, several replicas, sessions that are refreshed, and everything that is shared or limited.
+CONCURRENT_TESTS := $(CONCURRENT_TESTS)|TestStoreGoesAway.*|TestStoreStaysAway.*|TestReplicas.*|TestDatabaseServerRestarts|TestFailover.*|TestFeed.*|TestDeploymentFeed.*
+CONCURRENT_TESTS := $(CONCURRENT_TESTS)|TestEvents.*|TestFilteredEvents|TestNoEventIsLostOrTwice|.*Subscri.*|TestMetrics
+CONCURRENT_TESTS := $(CONCURRENT_TESTS)|TestSlow.*|TestExportSlots|TestConnections.*|TestShutdown.*|TestHandlerWithoutStart|TestMatrixOfStreams|TestMemoryOfAnswersIsBounded
+CONCURRENT_TESTS := $(CONCURRENT_TESTS)|TestConcurrentReviewsAreOne|TestDueCountsAreShared|TestEachCallerHasAnAllowance|TestLimitedWebSocket|TestPreviewsAreLimited|TestSearch
+CONCURRENT_TESTS := $(CONCURRENT_TESTS)|TestSessionIsRefreshed|TestSessionOfManyNamespaces|TestSessionsOfReplicas|TestRefreshBesideOtherRequests|TestParallelRequestsAfterLongIdling
+CONCURRENT_TESTS := $(CONCURRENT_TESTS)|TestClientGone|TestListEndsWithThePermission|TestUploadsAreBoundedByMemory|TestUploadsWaitForEachOther|TestWebSocketsOfFrontProxy|TestBehindProxy
+CONCURRENT_TESTS := $(CONCURRENT_TESTS)|TestBusyDatabase|TestDecisionsOfReplicas|TestLostConnections|TestMigrationWaits|TestOpenAtOnce|TestOpenWithoutServer
+CONCURRENT_TESTS := $(CONCURRENT_TESTS)|TestOtherStoresAreNotified|TestTwoStores|TestUnavailableServer|TestWriterWaits
+CONCURRENT_TESTS := $(CONCURRENT_TESTS)|TestRematchRequestsAtOnce|TestRun.*|TestTwoProcesses|TestUpdate
 PACKAGES    = $$($(GO) list ./... | grep -v '/test/parity$$')
 plain      := -E '^$(MODULE)/($(shell echo '$(PLAIN)' | tr ' ' '|'))(/|$$)'
+mixed      := -E '^$(MODULE)/($(shell echo '$(MIXED)' | tr ' ' '|'))$$'
 # The packages that take longest, which start first: the last to end would otherwise run alone.
-SLOW       := ./internal/setup/... ./internal/store/sqlstore ./internal/matching ./internal/server
+SLOW       := ./internal/store/sqlstore ./internal/matching ./internal/server ./internal/catalog
 # Smaller binaries: the linker is a good part of what testing costs. "make lint" has vet's checks, and all others of it.
 GO_TEST    := $(GO) test -timeout 40m -ldflags=-w -vet=off
 # Modules other than the main one that hold code of ours, and not only the pins of tools.
@@ -43,13 +63,28 @@ setup: ## Install the Debian packages that the tests need (as root), or name wha
 test-unit: ## Run the tests that need nothing but Go, without the race detector.
 	env -u KUBEBUILDER_ASSETS -u CI $(GO_TEST) $(PACKAGES)
 
-# One package more than processors at a time: some wait for their servers. The tests of the local cluster start a simulated one, for a minute.
 .PHONY: test-integration
-test-integration: $(HELM) ## Run all Go tests, against a real kube-apiserver and etcd, with the race detector where there is concurrency.
-	assets=$$($(GO) run -C hack/devcluster . assets); export KUBEBUILDER_ASSETS="$$assets" HELM=$(HELM); \
-	$(GO_TEST) -skip '$(HOSTILE_TESTS)' $$($(GO) list ./... | grep $(plain) | grep -v '/test/parity$$'); \
-	CGO_ENABLED=1 $(GO_TEST) $(RACE) -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -skip '$(HOSTILE_TESTS)|^($(LONG_TESTS))$$' $(SLOW) $$($(GO) list ./... | grep -v $(plain)); \
-	$(GO_TEST) -run '^TestMemoryOfUploads$$' ./internal/setup
+test-integration: test-plain test-race test-modules ## Run all Go tests, against a real kube-apiserver and etcd, with the race detector where there is concurrency.
+
+go_test_with_servers = assets=$$($(GO) run -C hack/devcluster . assets); export KUBEBUILDER_ASSETS="$$assets" HELM=$(HELM)
+
+.PHONY: test-plain
+test-plain: $(HELM) ## Run the Go tests without concurrency.
+	$(go_test_with_servers); \
+	$(GO_TEST) -skip '$(HOSTILE_TESTS)|^($(CONCURRENT_TESTS))$$' $(SLOW) $$($(GO) list ./... | grep $(mixed)); \
+	$(GO_TEST) -skip '$(HOSTILE_TESTS)' ./cmd/scanner-operator $$($(GO) list ./... | grep $(plain) | grep -v '/test/parity$$')
+
+# One package more than processors at a time: some wait for their servers. The detector itself takes memory, so the test that measures it runs without.
+.PHONY: test-race
+test-race: $(HELM) ## Run the concurrent Go tests with the race detector.
+	$(go_test_with_servers) CGO_ENABLED=1; \
+	$(GO_TEST) $(RACE) -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -skip '$(HOSTILE_TESTS)' ./internal/setup/... $$($(GO) list ./... | grep -v $(plain) | grep -v $(mixed)); \
+	$(GO_TEST) $(RACE) -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -skip '$(HOSTILE_TESTS)' -run '^($(STORE_SUITES)|$(CONCURRENT_TESTS))$$' $$($(GO) list ./... | grep $(mixed)); \
+	CGO_ENABLED=0 $(GO_TEST) -run '^TestMemoryOfUploads$$' ./internal/setup
+
+# The tests of the local cluster start a simulated one, for a minute.
+.PHONY: test-modules
+test-modules: ## Run the Go tests of the other modules.
 	@for module in $(MODULES); do \
 		echo "$$module:"; \
 		case "$$module" in \
@@ -115,9 +150,8 @@ test-headlamp: $(HEADLAMP)/node_modules/.package-lock.json ## Lint, test and bui
 	$(MAKE) headlamp
 
 .PHONY: parity
-parity: ## Compare our findings, and the difference of databases, with Grype's own on the same input, and stores with models.
+parity: ## Compare our findings, and the difference of databases, with Grype's own on the same input.
 	$(GO_TEST) ./test/parity/...
-	$(GO_TEST) -run '^($(LONG_TESTS)|$(STORE_SUITES))$$' ./internal/store/sqlstore ./internal/matching ./internal/server ./internal/vexdecisions ./internal/vulndb
 
 .PHONY: vex-examples
 vex-examples: ## Read the published examples of CSAF and CycloneDX, from the internet or the copies in VEX_EXAMPLES.

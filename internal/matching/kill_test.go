@@ -18,7 +18,6 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqlstore"
-	"github.com/scanner-operator/scanner-operator/internal/store/storetest"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb/dbtest"
 )
@@ -157,9 +156,6 @@ func TestKill(t *testing.T) {
 	}
 	stages := []string{"start 1", "difference 2", "queue 1", "queued 1", "match 1", "scores 1", "switch 1", "switched 1"}
 	inTheMiddle := []string{"match 1", "switch 1"} // The others take too short.
-	if storetest.UnderRace {
-		stages, inTheMiddle = []string{"difference 2", "match 1", "switch 1", "switched 1"}, []string{"match 1"} // "make parity" goes through all.
-	}
 	for _, stage := range stages {
 		for _, race := range []bool{false, true} {
 			if race && !slices.Contains(inTheMiddle, stage) {

@@ -14,7 +14,6 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqlstore"
-	"github.com/scanner-operator/scanner-operator/internal/store/storetest"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb/dbtest"
 	"github.com/scanner-operator/scanner-operator/test/sbomgen"
@@ -102,11 +101,7 @@ func TestFullEqualsIncremental(t *testing.T) {
 		"sample": {dbtest.Sample, 8, 0.1},
 		"real":   {dbtest.Shared, 5, 0.01},
 	}
-	builds := uint64(2)
-	if storetest.UnderRace { // "make parity" goes through all.
-		delete(databases, "real")
-		builds = 1
-	}
+	const builds = 2
 	for name, tt := range databases {
 		t.Run(name, func(t *testing.T) {
 			build := tt.first(t)
@@ -117,7 +112,7 @@ func TestFullEqualsIncremental(t *testing.T) {
 			settle(t, a)
 			same(t, fresh(t, images, build), pictures(t, s))
 			all := counted.matched()
-			for seed := range builds {
+			for seed := range uint64(builds) {
 				build = dbtest.Mutate(t, build, seed, dbtest.Fraction(tt.part)...)
 				library.put(build)
 				settle(t, a)
@@ -155,9 +150,6 @@ func TestEveryKindOfChange(t *testing.T) {
 	fill(t, a, s, images)
 	settle(t, a)
 	kinds := append(dbtest.Kinds(), dbtest.Renumber)
-	if storetest.UnderRace {
-		kinds = []dbtest.Kind{dbtest.Ranges, dbtest.Overrides, dbtest.AddKEV} // "make parity" goes through all.
-	}
 	for i, kind := range kinds {
 		counted.matched()
 		build = dbtest.Mutate(t, build, uint64(i), dbtest.Change{Kind: kind, Fraction: 0.2})

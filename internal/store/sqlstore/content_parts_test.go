@@ -12,12 +12,12 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
-// TestLargeContent keeps one SBOM of 64 MiB (20 under the race detector), others and a report, on servers with the limits that they have by
+// TestLargeContent keeps one SBOM of 64 MiB, others and a report, on servers with the limits that they have by
 // default.
 func TestLargeContent(t *testing.T) {
 	test := func(t *testing.T, config Config) {
 		s := openWith(t, config)
-		sizes := []int{unlessRace(64<<20, 20<<20), partSize, partSize + 1, partSize - 1, 0, 1, 14 << 20, 14 << 20}
+		sizes := []int{64 << 20, partSize, partSize + 1, partSize - 1, 0, 1, 14 << 20, 14 << 20}
 		for n, size := range sizes {
 			if err := wantOne(t.Context(), s, n); err != nil {
 				t.Fatal(err)
@@ -33,7 +33,7 @@ func TestLargeContent(t *testing.T) {
 				t.Errorf("%d bytes: got %d, %v", size, len(sbom.Content), err)
 			}
 		}
-		report := noise(99, unlessRace(30<<20, 3*partSize))
+		report := noise(99, 30<<20)
 		if err := s.SaveReport(t.Context(), store.AllNamespaces(), "reported", store.Report{Content: report}); err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
-	"github.com/scanner-operator/scanner-operator/internal/store/storetest"
 	"github.com/scanner-operator/scanner-operator/internal/store/storetest/dbserver"
 )
 
@@ -27,15 +26,6 @@ func budget(full, sample int) int {
 		return sample
 	}
 	return full
-}
-
-// unlessRace is how large something is, or, under the race detector, how large it is without concurrency. "make parity" runs these tests without the
-// detector.
-func unlessRace(large, less int) int {
-	if storetest.UnderRace {
-		return less
-	}
-	return large
 }
 
 func openAt(t *testing.T, path string) *Store {

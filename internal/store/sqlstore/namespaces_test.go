@@ -16,7 +16,7 @@ import (
 func TestVisible(t *testing.T) {
 	t.Parallel()
 	for name, histories := range map[string]int{
-		sqldb.TypeSQLite: unlessRace(7, 1), sqldb.TypePostgres: unlessRace(2, 0), sqldb.TypeMySQL: unlessRace(2, 0),
+		sqldb.TypeSQLite: 7, sqldb.TypePostgres: 2, sqldb.TypeMySQL: 2,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -103,7 +103,7 @@ func eachDatabase(t *testing.T, test func(t *testing.T, config Config)) {
 	eachServer(t, test)
 }
 
-// suite runs the whole suite, or, under the race detector, what is concurrent. "make parity" runs the whole one.
+// suite runs the whole suite, or, under the race detector, what is concurrent. "make test-plain" runs the whole one, and "make test-race" that.
 func suite(t *testing.T, config func(t *testing.T) Config) {
 	t.Helper()
 	run := storetest.Run

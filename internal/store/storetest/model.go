@@ -22,6 +22,17 @@ const (
 	modelCVEs     = 4
 )
 
+// Sizes of the random tests.
+const (
+	modelHistories   = 8
+	modelSteps       = 100
+	searchSeeds      = 4
+	searchSteps      = 8
+	rolloutHistories = 3
+	rolloutSteps     = 120
+	visibleSteps     = 40
+)
+
 // world is what a made-up database says. It stands for a result set.
 type world struct {
 	says   map[string][]model.PackageFinding
