@@ -1,4 +1,4 @@
-import { ShieldCheck } from "lucide-react";
+import { Hourglass, ShieldCheck } from "lucide-react";
 import { Link } from "react-router";
 import { KevMark } from "@/components/severity";
 import { LoadError } from "@/components/ui/load-error";
@@ -6,7 +6,7 @@ import { Skeleton } from "@/components/ui/skeleton";
 import { listFixes } from "@/gen/images/images";
 import type { FixItem } from "@/gen/model";
 import { useQuery } from "@tanstack/react-query";
-import { formatNumber, formatRisk, plural } from "@/lib/format";
+import { formatRisk, plural } from "@/lib/format";
 import { parseImageId } from "@/lib/image-id";
 import { sumsKey } from "@/lib/lists";
 import { fixesOfImagePath } from "@/lib/paths";
@@ -16,33 +16,43 @@ import { link, Panel } from "./card";
 
 const shown = 7;
 
-/** The actions that remove the most risk. */
+/** The actions that remove the most risk. Findings without a fix, which come last, leave nothing to do. */
 export function TopActions() {
   const { data, error, refetch } = useQuery({
     queryKey: [...sumsKey, "top-fixes"],
     queryFn: ({ signal }) => listFixes({ pageSize: shown }, { signal }),
   });
+  const actions = data?.items.filter(({ action }) => action !== "wait") ?? [];
   return (
     <Panel
       title="Fix first"
       aside={
         data && (
           <Link to="/fixes" className={link}>
-            {data.total > shown ? `All ${formatNumber(data.total)} actions` : "All actions"}
+            All actions
           </Link>
         )
       }
     >
       {error && <LoadError error={error} onRetry={() => void refetch()} />}
       {!data && !error && <Skeleton className="mt-3 h-80" />}
-      {data?.items.length === 0 && (
+      {data && actions.length === 0 && (
         <p className="mt-3 flex items-center gap-2 text-[13px] text-muted">
-          <ShieldCheck className="size-4 text-ok" aria-hidden />
-          Nothing to do: no image has findings that count.
+          {data.items.length > 0 ? (
+            <>
+              <Hourglass className="size-4" aria-hidden />
+              Nothing to do until there is a fix.
+            </>
+          ) : (
+            <>
+              <ShieldCheck className="size-4 text-ok" aria-hidden />
+              Nothing to do: no image has findings that count.
+            </>
+          )}
         </p>
       )}
       <ol className="mt-2 divide-y divide-line">
-        {data?.items.map((row, index) => (
+        {actions.map((row, index) => (
           <li key={index} className="py-2.5">
             <Action row={row} />
           </li>
