@@ -18,7 +18,7 @@ export function Card({
   children: ReactNode;
 }) {
   return (
-    <div className={box}>
+    <div className={cn(box, "min-h-36")}>
       <h2 className="flex items-baseline gap-2 text-[13px] text-muted">
         <span className="tabular text-2xl leading-8 font-semibold tracking-tight text-ink">{value}</span>
         <span className="font-medium text-ink">{title}</span>
@@ -29,6 +29,7 @@ export function Card({
   );
 }
 
+/** As high as a card is at least: what is below stays where it is. */
 export function CardSkeleton() {
   return (
     <div className={cn(box, "min-h-36 space-y-4")}>

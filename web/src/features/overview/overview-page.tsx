@@ -1,5 +1,6 @@
 import { LoadError } from "@/components/ui/load-error";
 import { PageTitle } from "@/components/ui/page-title";
+import { Skeleton } from "@/components/ui/skeleton";
 import { DatabaseNotice } from "@/features/database/notices";
 import { NoImages } from "@/features/images/list/no-images";
 import { Empty } from "@/features/session/empty";
@@ -16,6 +17,7 @@ import { TopActions } from "./top-actions";
 import { Trend } from "./trend";
 
 const cards = "grid gap-3 md:grid-cols-2 xl:grid-cols-4";
+const panels = "my-3 grid gap-3 lg:grid-cols-2 xl:grid-cols-[1.3fr_1fr]";
 
 /** The first page: whether everything is covered, what got worse, what is due and what to do now. */
 export function OverviewPage() {
@@ -56,10 +58,13 @@ function Content({ data }: { data: Overview }) {
         <DueCard />
         <DatabaseCard data={data} />
       </div>
-      <div className="my-3 grid gap-3 lg:grid-cols-2 xl:grid-cols-[1.3fr_1fr]">
+      <div className={panels}>
         <TopActions />
         <div className="grid content-start gap-3">
-          <ChangesCard />
+          {/* Of one height before and after the changes are known: the activity below stays where it is. */}
+          <div className="grid min-h-41">
+            <ChangesCard />
+          </div>
           <Activity />
         </div>
       </div>
@@ -70,11 +75,17 @@ function Content({ data }: { data: Overview }) {
 
 function OverviewSkeleton() {
   return (
-    <div role="status" className={cards}>
+    <div role="status">
       <span className="sr-only">Loading the overview</span>
-      {[0, 1, 2, 3].map((card) => (
-        <CardSkeleton key={card} />
-      ))}
+      <div className={cards}>
+        {[0, 1, 2, 3].map((card) => (
+          <CardSkeleton key={card} />
+        ))}
+      </div>
+      <div className={panels}>
+        <Skeleton className="h-110 rounded-xl" />
+        <Skeleton className="h-110 rounded-xl max-lg:hidden" />
+      </div>
     </div>
   );
 }

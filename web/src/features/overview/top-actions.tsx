@@ -35,7 +35,6 @@ export function TopActions() {
       }
     >
       {error && <LoadError error={error} onRetry={() => void refetch()} />}
-      {!data && !error && <Skeleton className="mt-3 h-80" />}
       {data && actions.length === 0 && (
         <p className="mt-3 flex items-center gap-2 text-[13px] text-muted">
           {data.items.length > 0 ? (
@@ -51,7 +50,8 @@ export function TopActions() {
           )}
         </p>
       )}
-      <ol className="mt-2 divide-y divide-line">
+      <ol className="mt-2 divide-y divide-line lg:min-h-100">
+        {!data && !error && Array.from({ length: shown }, (_, index) => <ActionSkeleton key={index} />)}
         {actions.map((row, index) => (
           <li key={index} className="py-2.5">
             <Action row={row} />
@@ -62,6 +62,18 @@ export function TopActions() {
   );
 }
 
+/** As high as an action. */
+const ActionSkeleton = () => (
+  <li aria-hidden className="py-2.5">
+    <span className="flex text-sm max-sm:min-h-[2lh]">
+      <Skeleton className="my-0.5 h-4 w-3/4" />
+    </span>
+    <span className="flex text-xs">
+      <Skeleton className="my-0.5 h-3 w-1/2" />
+    </span>
+  </li>
+);
+
 function Action({ row }: { row: FixItem }) {
   const { name } = parseImageId(visible(row.imageId));
   const findings = totalFindings(row.counts);
@@ -69,7 +81,7 @@ function Action({ row }: { row: FixItem }) {
     <Link to={fixesOfImagePath(row.imageId)} className="group block rounded">
       <span className="flex items-start gap-3">
         <span
-          className="untrusted line-clamp-2 min-w-0 flex-1 text-sm font-medium group-hover:underline"
+          className="untrusted line-clamp-2 min-w-0 flex-1 text-sm font-medium group-hover:underline max-sm:min-h-[2lh]"
           title={visible(row.summary)}
         >
           {visible(row.summary)}
