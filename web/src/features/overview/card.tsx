@@ -18,7 +18,7 @@ export function Card({
   children: ReactNode;
 }) {
   return (
-    <div className={cn(box, "min-h-36")}>
+    <div className={box}>
       <h2 className="flex items-baseline gap-2 text-[13px] text-muted">
         <span className="tabular text-2xl leading-8 font-semibold tracking-tight text-ink">{value}</span>
         <span className="font-medium text-ink">{title}</span>
@@ -29,13 +29,24 @@ export function Card({
   );
 }
 
-/** As high as a card is at least: what is below stays where it is. */
 export function CardSkeleton() {
   return (
     <div className={cn(box, "min-h-36 space-y-4")}>
       <Skeleton className="h-6 w-24" />
       <Skeleton className="h-2 w-full" />
       <Skeleton className="h-4 w-3/4" />
+    </div>
+  );
+}
+
+/** What stands in place of a part of the page with rows. */
+export function PanelSkeleton({ className }: { className?: string }) {
+  return (
+    <div className={cn(box, "min-h-110 space-y-6", className)}>
+      <Skeleton className="h-4 w-24" />
+      {Array.from({ length: 7 }, (_, index) => (
+        <Skeleton key={index} className="h-6 w-full" />
+      ))}
     </div>
   );
 }

@@ -1,13 +1,12 @@
 import { LoadError } from "@/components/ui/load-error";
 import { PageTitle } from "@/components/ui/page-title";
-import { Skeleton } from "@/components/ui/skeleton";
 import { DatabaseNotice } from "@/features/database/notices";
 import { NoImages } from "@/features/images/list/no-images";
 import { Empty } from "@/features/session/empty";
 import { useGetOverview } from "@/gen/images/images";
 import type { Overview } from "@/gen/model";
 import { Activity } from "./activity";
-import { CardSkeleton } from "./card";
+import { CardSkeleton, PanelSkeleton } from "./card";
 import { ChangesCard } from "./changes-card";
 import { CoverageCard } from "./coverage-card";
 import { DatabaseAge, DatabaseCard } from "./database-card";
@@ -55,7 +54,10 @@ function Content({ data }: { data: Overview }) {
       <div className={cards}>
         {data.coverage && <CoverageCard coverage={data.coverage} />}
         <FindingsCard data={data} />
-        <DueCard />
+        {/* As high as its skeleton, though it says little without policies: what is below stays where it is. */}
+        <div className="grid min-h-36">
+          <DueCard />
+        </div>
         <DatabaseCard data={data} />
       </div>
       <div className={panels}>
@@ -83,8 +85,8 @@ function OverviewSkeleton() {
         ))}
       </div>
       <div className={panels}>
-        <Skeleton className="h-110 rounded-xl" />
-        <Skeleton className="h-110 rounded-xl max-lg:hidden" />
+        <PanelSkeleton />
+        <PanelSkeleton className="max-lg:hidden" />
       </div>
     </div>
   );
