@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// Bounds of what is measured, in milliseconds. None of them fails a test: they depend on what else the machine does.
+// Bounds of what is measured, in milliseconds. They depend on what else the machine does, so a test fails by them only with -bounds.
 const (
 	frameBound       = 32
 	interactionBound = 100
@@ -73,7 +73,25 @@ func within(times []float64, bound float64) string {
 	}
 }
 
-// writeReport prints a table of the results, and writes it to the file that was asked for.
+// missed are the bounds that a page misses.
+func missed(r *result) []string {
+	var all []string
+	for _, measured := range []struct {
+		what  string
+		times []float64
+		bound float64
+	}{{"frames while scrolling", r.Frames, frameBound}, {"interactions until the next paint", r.Interactions, interactionBound}} {
+		if len(measured.times) > 0 && at(measured.times, 95) >= measured.bound {
+			all = append(all, fmt.Sprintf("%s, %s: the 95th percentile is %.0f ms, and has to be less than %.0f ms", r.Page, measured.what, at(measured.times, 95), measured.bound))
+		}
+	}
+	if r.Shift > 0 {
+		all = append(all, fmt.Sprintf("%s: the layout shifts by %.3f while data arrives, and must not", r.Page, r.Shift))
+	}
+	return all
+}
+
+// writeReport prints a table of the results, and writes it to the file that was asked for. With -bounds, each bound that a page misses fails the test.
 func writeReport(t *testing.T, path string) {
 	t.Helper()
 	content, err := os.ReadFile(path)
@@ -92,6 +110,11 @@ func writeReport(t *testing.T, path string) {
 			t.Fatal(err)
 		}
 		row(&rows, one)
+		if *bounds {
+			for _, message := range missed(&one) {
+				t.Error(message)
+			}
+		}
 		requests = append(requests, fmt.Sprintf("requests of %q: %v", one.Page, one.Kinds))
 		for _, m := range one.Moves {
 			if m.Value >= shownShift {
@@ -118,6 +141,27 @@ func writeReport(t *testing.T, path string) {
 	}
 	if err := os.WriteFile(*report, []byte("# The UI with many images\n\n"+table), 0o600); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestMissed(t *testing.T) {
+	fast, slow := slices.Repeat([]float64{16}, 99), []float64{200}
+	for _, test := range []struct {
+		name   string
+		result result
+		want   int
+	}{
+		{"nothing was measured", result{}, 0},
+		{"one of a hundred is slow", result{Frames: append(slow, fast...), Interactions: append(slow, fast...)}, 0},
+		{"frames are slow", result{Frames: slow, Interactions: fast}, 1},
+		{"all is slow, and the page moves", result{Frames: slow, Interactions: slow, Shift: 0.1}, 3},
+		{"at the bounds", result{Frames: []float64{frameBound}, Interactions: []float64{interactionBound}}, 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := missed(&test.result); len(got) != test.want {
+				t.Errorf("missed %q, want %d bounds", got, test.want)
+			}
+		})
 	}
 }
 

@@ -1,7 +1,7 @@
 //go:build uiscale
 
 // Package uiscale shows the UI in Chromium with thousands of images: the real pages, API, store and PostgreSQL, while images and workloads come and go.
-// The specs are in web/e2e-scale. What pages show is compared with what was seeded; how long they take is measured and printed, and fails no test.
+// The specs are in web/e2e-scale. What pages show is compared with what was seeded; how long they take is measured and printed, and fails the test with -bounds only.
 package uiscale
 
 import (
@@ -46,6 +46,7 @@ const (
 var (
 	images = flag.Int("images", 300, "how many images there are, a multiple of 100")
 	report = flag.String("report", "", "the file that the results are written to")
+	bounds = flag.Bool("bounds", false, "fail if a page misses a bound of frames, interactions or layout shifts")
 	grep   = flag.String("grep", "", "the names of the specs that run, as a regular expression")
 )
 
@@ -171,6 +172,7 @@ type expected struct {
 	Images          int          `json:"images"`
 	Workloads       int          `json:"workloads"`
 	Owners          int          `json:"owners"`
+	Bases           int          `json:"bases"`
 	Packages        int          `json:"packages"`
 	Vulnerabilities int          `json:"vulnerabilities"`
 	Containers      int          `json:"containers"`
@@ -212,7 +214,7 @@ func expectedOf(f fleet.Fleet) expected {
 	}
 	kev, _ := f.With(func(finding fleet.Finding) bool { return fleet.KEV(finding.CVE) })
 	e := expected{
-		Images: f.Images, Workloads: f.Workloads(), Owners: fleet.Owners + 1, Packages: len(f.Held()), Vulnerabilities: len(f.Found()), Containers: f.Images, Findings: f.All(), KEVImages: len(kev),
+		Images: f.Images, Workloads: f.Workloads(), Owners: fleet.Owners + 1, Bases: f.Bases(), Packages: len(f.Held()), Vulnerabilities: len(f.Found()), Containers: f.Images, Findings: f.All(), KEVImages: len(kev),
 		Text: text, Namespace: fleet.Namespace(image), NamespaceImages: f.Images / fleet.Namespaces, NamespaceWorkloads: f.Workloads() / fleet.Namespaces,
 		Image: expectedImage{
 			ID: fleet.Image(image).ImageID, Counts: f.Counts(image), Packages: len(packages), Namespace: fleet.Namespace(image), Workload: f.Workload(image), Owner: f.Owner(image),

@@ -7,6 +7,10 @@ interface Setup {
   /** An image with the vulnerability. */
   image: string;
   vulnerability: string;
+  /** Fills the cluster, which is empty before, and answers when all is matched. */
+  fill: string;
+  /** An owner of workloads. The image has the version of a package to which this team should update first. */
+  team: string;
 }
 
 const json = process.env.OPERATOR_SETUP;

@@ -136,6 +136,28 @@ test("Workloads and owners", async ({ page, measured }) => {
   await measured.watch();
 });
 
+for (const list of ["images", "workloads"]) {
+  test(`Base images of ${list}`, async ({ page, measured }) => {
+    await measured.open(`/${list}?group=bases`);
+    // Images that come and go share layers with others, and may be their bases.
+    const { total } = await measured.get<{ total: number }>("/api/v1/bases?pageSize=1");
+    expect(total).toBeGreaterThanOrEqual(expected.bases);
+    await measured.shows(`${number(total)} base images`);
+    await live.start();
+    await measured.scroll({ rows: someRows });
+    await measured.top();
+    const namespace = page.getByRole("textbox", { name: "Namespace" });
+    await namespace.fill(expected.namespace);
+    await namespace.press("Enter");
+    await live.stop();
+    const within = await measured.get<{ total: number }>(
+      `/api/v1/bases?pageSize=1&namespace=${expected.namespace}`,
+    );
+    await measured.shows(`${number(within.total)} base image${within.total === 1 ? "" : "s"}`);
+    await measured.watch();
+  });
+}
+
 test("Coverage", async ({ measured }) => {
   const { images } = await live.now();
   await measured.open("/coverage");

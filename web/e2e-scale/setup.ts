@@ -32,6 +32,7 @@ interface Setup {
     images: number;
     workloads: number;
     owners: number;
+    bases: number;
     packages: number;
     vulnerabilities: number;
     containers: number;

@@ -40,6 +40,26 @@ test("an image is compared with another one that is searched, and the other way 
   await expectFits(page);
 });
 
+test("an image of which a report was uploaded is offered once it is matched", async ({ page, open }) => {
+  const operator = await open({}, ({ images }) => {
+    const [from, matched, waiting] = images.filter(({ state }) => state === "Scanned");
+    if (!from || !matched || !waiting) throw new Error("too few images");
+    for (const image of [from, matched, waiting]) image.platform = "linux/amd64";
+    Object.assign(matched, { state: "Reported", fromReport: true });
+    Object.assign(waiting, { state: "Reported", fromReport: true, matchedAt: undefined });
+    matched.imageId = "example.com/reported@sha256:1";
+    waiting.imageId = "example.com/reported@sha256:2";
+    return `/compare?from=${encodeURIComponent(from.imageId)}`;
+  });
+  expect(operator.images.some(({ state }) => state === "Reported")).toBe(true);
+  await page.getByRole("searchbox", { name: 'Search the image "To"' }).fill("example.com/reported");
+  const found = page.getByRole("region", { name: "To" }).getByRole("listitem");
+  await expect(found).toHaveCount(1);
+  await found.getByRole("button").click();
+  await expect(page).toHaveURL((url) => url.searchParams.get("to") === "example.com/reported@sha256:1");
+  await expect(page.getByRole("region", { name: "Opened" })).toBeVisible();
+});
+
 test("images of another platform are offered when all platforms are asked for", async ({ page, open }) => {
   const operator = await open({}, ({ images }) => {
     const scanned = images.filter(({ state }) => state === "Scanned");

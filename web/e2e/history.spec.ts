@@ -4,7 +4,7 @@ import { detailPath, expect, test } from "./fixtures.ts";
 
 const critical = ({ images }: MockOperator) => images.find(({ counts }) => counts.critical > 0);
 
-test("the trend has a table, and none is shown of a single day", async ({ page, open }) => {
+test("the trend has a table, and says that a single day is none", async ({ page, open }) => {
   await open({}, "/");
   const trend = page.getByRole("region", { name: "Findings by day", exact: true });
   await expect(trend.getByRole("img", { name: /^Findings by day: \d+ critical/ })).toBeVisible();
@@ -12,7 +12,8 @@ test("the trend has a table, and none is shown of a single day", async ({ page, 
   await expect(trend.getByRole("row")).toHaveCount(31);
   await open({ trendDays: 1 }, "/");
   await expect(page.getByText("No data that old").first()).toBeVisible();
-  await expect(page.getByText("Findings by day")).toHaveCount(0);
+  await expect(page.getByText("One day is no trend yet.")).toBeVisible();
+  await expect(page.getByText("View as table")).toHaveCount(0);
   await open({ fail: (path) => (path === "/api/v1/trends" ? 400 : undefined) }, "/");
   await expect(page.getByRole("region", { name: "Findings since" }).getByRole("alert")).toBeVisible();
   await expect(page.getByText("Findings by day")).toHaveCount(0);

@@ -149,6 +149,13 @@ const pages: Record<string, (operator: RolloutOperator) => string> = {
   },
   "newer tags of an image": ({ images }) =>
     `${detailPath(images.find(({ state }) => state === "Scanned")?.imageId ?? "")}?tab=newer-tags`,
+  ...Object.fromEntries(
+    ["layers", "history", "sbom"].map((tab) => [
+      `the tab ${tab} of an image`,
+      ({ images }: RolloutOperator) =>
+        `${detailPath(images.find(({ source, base }) => source === "Registry" && base)?.imageId ?? "")}?tab=${tab}`,
+    ]),
+  ),
   vulnerabilities: () => "/vulnerabilities",
   "a vulnerability": () => "/vulnerabilities/CVE-2021-44228",
   "the timeline of a vulnerability by workload": () =>

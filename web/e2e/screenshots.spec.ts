@@ -1,7 +1,7 @@
 import type { Page } from "@playwright/test";
 import { stopClock } from "../mock/clock.ts";
-import type { OperatorOptions } from "../mock/operator.ts";
-import { detailPath, expect, test, type Open } from "./fixtures.ts";
+import type { OperatorOptions, RolloutOperator } from "../mock/operator.ts";
+import { detailPath, expect, signIn, test, type Open } from "./fixtures.ts";
 
 // "make screenshots" makes the pictures, and each run compares pages with them. One pixel of 1,000 may differ: another build of the browser draws edges of
 // letters in another way.
@@ -11,14 +11,32 @@ const owned = { sums: { owners: true } };
 const noon = Date.UTC(2026, 0, 31, 12);
 
 interface Picture {
-  path: string | ((image: string) => string);
+  path: string | ((image: string, operator: RolloutOperator) => string);
   options?: OperatorOptions;
   /** What is done before the picture is taken. */
   then?: (page: Page) => Promise<void>;
 }
 
+const signedOut: OperatorOptions = { auth: "kubernetes", provider: "available" };
+
+/** Signs in as a user who sees a part of the cluster, or nothing. */
+async function enter(page: Page, user: string) {
+  await signIn(page, user);
+  await page.waitForLoadState("networkidle");
+}
+
 const pictures: Record<string, Picture> = {
   overview: { path: "/", options: owned },
+  "overview-loading": {
+    path: "/",
+    then: async (page) => {
+      await page.route("**/api/v1/overview", () => undefined);
+      await page.reload();
+      await expect(page.getByText("Loading the overview")).toBeAttached();
+    },
+  },
+  "overview-few-namespaces": { path: "/sign-in", options: signedOut, then: (page) => enter(page, "Alice") },
+  "no-access": { path: "/sign-in", options: signedOut, then: (page) => enter(page, "Carol") },
   "overview-empty": { path: "/", options: { images: 0 } },
   images: { path: "/images" },
   "images-by-base": { path: "/images?group=bases" },
@@ -28,9 +46,22 @@ const pictures: Record<string, Picture> = {
   },
   image: { path: detailPath },
   "image-packages": { path: (image) => `${detailPath(image)}?tab=packages` },
+  "image-layers": { path: (image) => `${detailPath(image)}?tab=layers` },
+  "image-history": { path: (image) => `${detailPath(image)}?tab=history` },
+  "image-sbom": { path: (image) => `${detailPath(image)}?tab=sbom` },
   "image-newer-tags": { path: (image) => `${detailPath(image)}?tab=newer-tags` },
   "image-presences": { path: (image) => `${detailPath(image)}?tab=presences` },
   fixes: { path: "/fixes" },
+  "fixes-preview": {
+    path: "/fixes",
+    then: async (page) => {
+      await page
+        .getByRole("button", { name: /^Details of Update/ })
+        .first()
+        .click();
+      await expect(page.getByText("Leaves open")).toBeVisible();
+    },
+  },
   vulnerabilities: { path: "/vulnerabilities" },
   vulnerability: { path: "/vulnerabilities/CVE-2021-44228" },
   packages: { path: "/packages" },
@@ -38,12 +69,27 @@ const pictures: Record<string, Picture> = {
   "workloads-by-owner": { path: "/workloads?group=owners", options: owned },
   "workloads-by-base": { path: "/workloads?group=bases" },
   rollouts: { path: "/rollouts" },
+  rollout: {
+    path: (_, { rollouts, images }) => {
+      const scanned = new Set(
+        images.filter(({ state }) => state === "Scanned").map(({ imageId }) => imageId),
+      );
+      const shown = rollouts.find(({ from, to }) => scanned.has(from.imageId) && scanned.has(to.imageId));
+      return `/rollouts/${shown?.id ?? 0}`;
+    },
+  },
   compare: { path: "/compare" },
+  "compare-result": {
+    path: (from, { images }) => {
+      const other = images.find(({ imageId, state }) => imageId !== from && state === "Scanned");
+      return `/compare?${new URLSearchParams({ from, to: other?.imageId ?? "" }).toString()}`;
+    },
+  },
   decisions: { path: "/decisions" },
   coverage: { path: "/coverage" },
   notifications: { path: "/notifications" },
   database: { path: "/database" },
-  "sign-in": { path: "/sign-in", options: { auth: "kubernetes", provider: "available" } },
+  "sign-in": { path: "/sign-in", options: signedOut },
   search: {
     path: "/images",
     then: async (page) => {
@@ -60,7 +106,9 @@ test.afterAll(() => stopClock());
 /** Opens a page and waits until it has loaded. */
 async function show(page: Page, open: Open, { path, options, then }: Picture) {
   await page.clock.setFixedTime(noon);
-  await open(options, ({ images }) => (typeof path === "string" ? path : path(images[0]?.imageId ?? "")));
+  await open(options, (operator) =>
+    typeof path === "string" ? path : path(operator.images[0]?.imageId ?? "", operator),
+  );
   await page.waitForLoadState("networkidle");
   // Machines have different fonts of fixed width; the other one comes with the UI.
   await page.evaluate(() => {

@@ -1,20 +1,7 @@
-import type { Locator, Page } from "@playwright/test";
 import { makeFixes } from "../mock/fixes.ts";
 import { RolloutOperator } from "../mock/operator.ts";
 import { expect, test } from "./fixtures.ts";
-
-/** The most controls that are passed on the way to one. */
-const maxTabs = 60;
-
-/** Goes to a control with the Tab key, as who has no pointer. */
-async function tabTo(page: Page, control: Locator) {
-  await expect(control).toBeVisible();
-  for (let tabs = 0; tabs < maxTabs; tabs++) {
-    if (await control.evaluate((element) => element === document.activeElement)) return;
-    await page.keyboard.press("Tab");
-  }
-  throw new Error(`${String(control)} is not among the next ${maxTabs} controls`);
-}
+import { tabTo } from "./keyboard.ts";
 
 test("from an empty cluster to what a team does first, and what that opens, by keyboard alone", async ({
   page,

@@ -70,12 +70,13 @@ export class RolloutOperator extends MockOperator {
   }
 
   override upgrade(request: IncomingMessage, socket: Duplex, head: Buffer) {
-    const { pathname } = new URL(request.url ?? "/", "http://mock");
+    const { pathname, searchParams } = new URL(request.url ?? "/", "http://mock");
     this.dialled.push(request.url ?? "/");
     if (pathname === "/api/v1/events") {
-      this.#events.handleUpgrade(request, socket, head, (client) =>
-        client.send('{"type":"hello","sequence":1}'),
-      );
+      this.#events.handleUpgrade(request, socket, head, (client) => {
+        client.send(JSON.stringify({ type: "hello", sequence: this.told.length, logId: "log" }));
+        for (const event of this.#pageOfEvents(searchParams).items) client.send(JSON.stringify(event));
+      });
     } else if (pathname !== "/api/wds/logs") super.upgrade(request, socket, head);
     else if (this.options.refuseFeed) {
       socket.end(`HTTP/1.1 ${this.options.refuseFeed} Refused\r\nConnection: close\r\n\r\n`);

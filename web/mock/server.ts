@@ -23,7 +23,7 @@ import { inLayers, makeImageLayers, makeImagePackages } from "./layers.ts";
 import { makeNewerTags } from "./newer-tags.ts";
 import { makePolicies } from "./policies.ts";
 import { sendFile } from "./static.ts";
-import { hostileFindings, hostileImages } from "./hostile.ts";
+import { hostileFindings, hostileImages, hostileTexts } from "./hostile.ts";
 import { agesMatch, byCreation, filterSums, searchVersions, runs } from "./filter.ts";
 import {
   hostileSums,
@@ -366,7 +366,11 @@ export class MockOperator {
     if (part === "sbom")
       return void response
         .writeHead(200, { "Content-Type": "application/vnd.syft+json" })
-        .end('{"artifacts":[]}');
+        .end(
+          this.options.hostile
+            ? "[".repeat(1 << 20) + JSON.stringify(hostileTexts)
+            : JSON.stringify({ artifacts: makeImagePackages(image, [], new URLSearchParams()) }),
+        );
     return void json(response, image);
   }
 
@@ -470,7 +474,12 @@ export class MockOperator {
       : params.get("closed") === "true"
         ? makeFindings(image)
             .slice(0, 3)
-            .map((finding) => ({ ...finding, fixedAt: image.matchedAt ?? image.firstSeen }))
+            .map((finding) => ({
+              ...finding,
+              // An earlier SBOM had them in other packages.
+              package: { ...finding.package, id: `${finding.package.id}-old`, version: "0.9.1" },
+              fixedAt: image.matchedAt ?? image.firstSeen,
+            }))
         : [
             ...makeFindings(image).filter(({ vulnerability: { id } }) => !this.suppressed.has(id)),
             ...(params.get("suppressed") === "true" ? makeSuppressed(image) : []),

@@ -182,7 +182,7 @@ export function Fixes({ items, ui }: { items: FixItem[]; ui: string | undefined 
             <Box sx={breaking}>
               {row.summary}
               <Typography variant="caption" color="text.secondary" component="div">
-                {`${row.action === "wait" ? "Remains" : "Closes"}: ${describeCounts(row.counts)}`}
+                {`Closes: ${describeCounts(row.counts)}`}
               </Typography>
             </Box>
           ),

@@ -45,6 +45,18 @@ test("counts, actions, vulnerabilities and images of a workload", async () => {
   expect(screen.queryByRole("alert")).toBeNull();
 });
 
+test("waiting for a fix is no action", async () => {
+  const [update] = pages.fixes.items;
+  const wait = { ...update!, action: "wait" as const, summary: "Wait: there is no fix yet for 2 packages" };
+  const { unmount } = showPages({ ...pages, fixes: { items: [update!, wait], total: 2 } });
+  await screen.findByText(update!.summary);
+  expect(screen.queryByText(/^Wait/)).toBeNull();
+  unmount();
+  showPages({ ...pages, fixes: { items: [wait], total: 1 } });
+  await screen.findByText("Nothing to do until there is a fix.");
+  expect(screen.queryByText(/^Wait/)).toBeNull();
+});
+
 test("links to the UI if its address is known", async () => {
   showPages(pages, {
     settings: { ...defaults, address: "https://scanner.example.com/base/" },

@@ -106,6 +106,8 @@ function Found({ results, workload: { namespace, kind, name }, pod, ui, refresh 
   }
   const { counts, overdue = 0, imageCount, scanned } = workload;
   const findings = totalFindings(counts);
+  // Findings without a fix come last.
+  const actions = fixes.items.filter(({ action }) => action !== "wait");
   return (
     <>
       <Box sx={{ display: "flex", flexWrap: "wrap", alignItems: "center", gap: 1 }}>
@@ -136,7 +138,11 @@ function Found({ results, workload: { namespace, kind, name }, pod, ui, refresh 
       )}
       {fixes.items.length > 0 && (
         <Part title="What to do first">
-          <Fixes items={fixes.items.slice(0, limits.fixes)} ui={ui} />
+          {actions.length > 0 ? (
+            <Fixes items={actions.slice(0, limits.fixes)} ui={ui} />
+          ) : (
+            <Typography variant="body2">Nothing to do until there is a fix.</Typography>
+          )}
         </Part>
       )}
       {vulnerabilities.items.length > 0 && (

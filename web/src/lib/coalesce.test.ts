@@ -64,3 +64,45 @@ it("does not start again before the last flush has settled", async () => {
   await vi.advanceTimersByTimeAsync(0);
   expect(spy).toHaveBeenCalledTimes(2);
 });
+
+it("waits as long as a name asks for, also one that comes during a flush", async () => {
+  let settle: () => void = () => undefined;
+  const { coalescer, spy } = start(() => new Promise<void>((resolve) => (settle = resolve)));
+  coalescer.add("a");
+  await vi.advanceTimersByTimeAsync(0);
+  coalescer.add("b", 5000);
+  await vi.advanceTimersByTimeAsync(1000);
+  settle();
+  await vi.advanceTimersByTimeAsync(3999);
+  expect(spy).toHaveBeenCalledTimes(1);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(spy).toHaveBeenCalledTimes(2);
+});
+
+it("waits as long as a name asks for, also after nobody looked", async () => {
+  const { coalescer, spy } = start();
+  look("hidden");
+  coalescer.add("a", 5000);
+  await vi.advanceTimersByTimeAsync(1000);
+  look("visible");
+  await vi.advanceTimersByTimeAsync(3999);
+  expect(spy).not.toHaveBeenCalled();
+  await vi.advanceTimersByTimeAsync(1);
+  expect(spy).toHaveBeenCalledTimes(1);
+});
+
+it("pauses after a flush, however long it took", async () => {
+  let settle: () => void = () => undefined;
+  const spy = vi.fn(() => new Promise<void>((resolve) => (settle = resolve)));
+  const coalescer = new Coalescer(spy, () => 5000);
+  coalescer.add("a");
+  await vi.advanceTimersByTimeAsync(0);
+  expect(spy).toHaveBeenCalledTimes(1);
+  coalescer.add("b");
+  await vi.advanceTimersByTimeAsync(20_000);
+  settle();
+  await vi.advanceTimersByTimeAsync(4999);
+  expect(spy).toHaveBeenCalledTimes(1);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(spy).toHaveBeenCalledTimes(2);
+});

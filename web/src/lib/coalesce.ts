@@ -19,10 +19,16 @@ export class Coalescer {
   #timer: number | undefined;
   #busy = false;
   #last = -Infinity;
+  #notBefore = -Infinity;
+  #pause: () => number;
 
-  /** The next batch is not handed on before the flush of the last one has settled: slow answers are never starved. */
-  constructor(flush: (batch: Batch) => Promise<unknown>) {
+  /**
+   * The next batch is not handed on before the flush of the last one has settled: slow answers are never starved. The
+   * pause, in milliseconds, begins when the flush has settled, so that slow answers are not asked for again at once.
+   */
+  constructor(flush: (batch: Batch) => Promise<unknown>, pause = () => 0) {
     this.#flush = flush;
+    this.#pause = pause;
   }
 
   start = () => document.addEventListener("visibilitychange", this.#onVisible);
@@ -37,22 +43,30 @@ export class Coalescer {
 
   /** Adds a name; the batch that it opens waits at least so many milliseconds. */
   add(name: string, delay = 0) {
+    if (this.#names.size === 0) this.#waitFor(delay);
     if (this.#names.size < maxNames) this.#names.add(name);
     else if (!this.#names.has(name)) this.#overflow = true;
-    this.#schedule(delay);
+    this.#schedule();
+  }
+
+  #waitFor(delay: number) {
+    this.#notBefore = Math.max(this.#notBefore, performance.now() + delay);
   }
 
   #onVisible = () => {
     if (this.#names.size > 0) this.#schedule();
   };
 
-  #schedule(delay = 0) {
+  #schedule() {
     if (this.#busy || this.#timer !== undefined || document.visibilityState === "hidden") return;
-    const wait = Math.max(delay, this.#last + interval - performance.now());
-    this.#timer = window.setTimeout(() => {
-      this.#timer = undefined;
-      void this.#run();
-    }, wait);
+    const wait = Math.max(this.#notBefore, this.#last + interval) - performance.now();
+    this.#timer = window.setTimeout(
+      () => {
+        this.#timer = undefined;
+        void this.#run();
+      },
+      Math.max(0, wait),
+    );
   }
 
   async #run() {
@@ -65,6 +79,7 @@ export class Coalescer {
       await this.#flush(batch);
     } finally {
       this.#busy = false;
+      this.#waitFor(this.#pause());
       if (this.#names.size > 0) this.#schedule();
     }
   }

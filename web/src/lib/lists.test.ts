@@ -1,6 +1,6 @@
 import { QueryClient, QueryObserver } from "@tanstack/react-query";
-import { afterEach, expect, it } from "vitest";
-import { loadedPages, listsKey, refreshInterval, sumsKey } from "./lists";
+import { afterEach, expect, it, vi } from "vitest";
+import { costlyKey, invalidateAll, loadedPages, listsKey, refreshInterval, sumsKey } from "./lists";
 
 const queryFn = () => Promise.reject(new Error("nothing is fetched"));
 const stops: (() => void)[] = [];
@@ -48,4 +48,25 @@ it("leaves sums alone for some seconds though they are short, and are no list", 
   });
   stops.push(observer.subscribe(() => undefined));
   expect(refreshInterval(client)).toBe(5000);
+});
+
+it("asks again for everything, but for costly answers only once they are stale", () => {
+  vi.useFakeTimers();
+  const client = new QueryClient();
+  const show = (queryKey: readonly unknown[]) => {
+    const queryFn = vi.fn(() => new Promise(() => undefined));
+    client.setQueryData(queryKey, {});
+    const observer = new QueryObserver(client, { queryKey, queryFn, staleTime: 60_000 });
+    stops.push(observer.subscribe(() => undefined));
+    return queryFn;
+  };
+  const preview = show([...costlyKey, "fix preview"]);
+  const image = show(["image"]);
+  void invalidateAll(client);
+  expect(image).toHaveBeenCalledTimes(1);
+  expect(preview).not.toHaveBeenCalled();
+  vi.advanceTimersByTime(61_000);
+  void invalidateAll(client);
+  expect(preview).toHaveBeenCalledTimes(1);
+  vi.useRealTimers();
 });

@@ -7,8 +7,12 @@ import type { InfiniteData, QueryClient, QueryKey } from "@tanstack/react-query"
 export const listsKey = ["list"] as const;
 export const sumsKey = [...listsKey, "sums"] as const;
 
+/** Keys of answers that the operator computes for a while begin with this: they are asked for again only when they are stale. */
+export const costlyKey = ["costly"] as const;
+
 const intervalPerPage = 1000;
-const intervalOfSums = 5000;
+/** How long, in milliseconds, sums over all images are left alone. */
+export const intervalOfSums = 5000;
 const maxInterval = 30_000;
 
 /** How many pages the longest list that is shown has loaded. */
@@ -33,3 +37,7 @@ export function refreshInterval(client: QueryClient): number {
 }
 
 export const invalidateLists = (client: QueryClient) => client.invalidateQueries({ queryKey: listsKey });
+
+/** Asks for everything that is shown again. */
+export const invalidateAll = (client: QueryClient) =>
+  client.invalidateQueries({ predicate: (query) => query.queryKey[0] !== costlyKey[0] || query.isStale() });

@@ -3,7 +3,8 @@ import { below } from "./base-path";
 export type LiveStatus = "connecting" | "online" | "offline";
 
 export interface LiveOptions<Message> {
-  url: string;
+  /** Asked for each time a connection is made. */
+  url: string | (() => string);
   /** Reads what a message holds; undefined for one to pass over. */
   parse: (data: unknown) => Message | undefined;
   onMessage: (message: Message) => void;
@@ -95,7 +96,8 @@ export class LiveConnection<Message = string> {
     this.#retry = undefined;
     let socket: WebSocket;
     try {
-      socket = this.#options.connect(this.#options.url);
+      const { url, connect } = this.#options;
+      socket = connect(typeof url === "string" ? url : url());
     } catch {
       this.#lost();
       return;

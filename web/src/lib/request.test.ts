@@ -1,6 +1,6 @@
 import { expect, it, vi } from "vitest";
 import { ApiError } from "./problem";
-import { request } from "./request";
+import { request, requestBeginning } from "./request";
 
 const answer = (body: BodyInit | null, init: ResponseInit) =>
   vi.spyOn(globalThis, "fetch").mockResolvedValue(new Response(body, init));
@@ -38,4 +38,29 @@ it("says when there is no answer at all", async () => {
 it("lets go of what was aborted", async () => {
   vi.spyOn(globalThis, "fetch").mockRejectedValue(new DOMException("aborted", "AbortError"));
   expect(await failure(request("/x"))).not.toBeInstanceOf(ApiError);
+});
+
+it("reads the beginning of a document, and no more of it", async () => {
+  const cancel = vi.fn();
+  let sent = 0;
+  const endless = new ReadableStream<Uint8Array>({
+    pull: (controller) => {
+      sent++;
+      controller.enqueue(new TextEncoder().encode("aé"));
+    },
+    cancel,
+  });
+  answer(endless, {});
+  await expect(requestBeginning("/x", "*/*", 8)).resolves.toEqual({
+    text: "aéaéa\ufffd".slice(0, 5),
+    whole: false,
+  });
+  expect(cancel).toHaveBeenCalled();
+  expect(sent).toBeLessThan(6);
+  answer("aé", {});
+  await expect(requestBeginning("/x", "*/*", 3)).resolves.toEqual({ text: "aé", whole: true });
+  answer(null, {});
+  await expect(requestBeginning("/x", "*/*", 3)).resolves.toEqual({ text: "", whole: true });
+  answer("{}", { status: 404 });
+  expect(await failure(requestBeginning("/x", "*/*", 3))).toMatchObject({ status: 404 });
 });

@@ -34,3 +34,33 @@ export async function requestBlob(url: string, accept: string, signal?: AbortSig
   const response = await send(url, { headers: { Accept: accept }, signal });
   return response.blob();
 }
+
+export interface Beginning {
+  text: string;
+  /** It is the whole document. */
+  whole: boolean;
+}
+
+/** Reads at most so many bytes of a document, as text; the rest is not transferred. */
+export async function requestBeginning(
+  url: string,
+  accept: string,
+  most: number,
+  signal?: AbortSignal,
+): Promise<Beginning> {
+  const response = await send(url, { headers: { Accept: accept }, signal });
+  const reader = response.body?.getReader();
+  if (!reader) return { text: "", whole: true };
+  const decoder = new TextDecoder();
+  let text = "";
+  for (let left = most; ;) {
+    const { done, value } = await reader.read();
+    if (done) return { text: text + decoder.decode(), whole: true };
+    text += decoder.decode(value.subarray(0, left), { stream: true });
+    if (value.length > left) {
+      void reader.cancel();
+      return { text, whole: false };
+    }
+    left -= value.length;
+  }
+}

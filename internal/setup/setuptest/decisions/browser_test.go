@@ -184,6 +184,14 @@ func needBrowser(t *testing.T) {
 // runBrowser runs a test of web/e2e-operator.
 func runBrowser(t *testing.T, test string, values map[string]string) {
 	t.Helper()
+	if out, err := browser(t, test, values).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", test, err, out)
+	}
+}
+
+// browser is the command that runs a test of web/e2e-operator.
+func browser(t *testing.T, test string, values map[string]string) *exec.Cmd {
+	t.Helper()
 	content, err := json.Marshal(values)
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +202,5 @@ func runBrowser(t *testing.T, test string, values map[string]string) {
 	}
 	command := exec.CommandContext(t.Context(), program, "test", "--config=playwright.operator.config.ts", "--grep="+test, "--output="+t.TempDir())
 	command.Dir, command.Env = filepath.Join(controllertest.Root(), "web"), append(os.Environ(), "OPERATOR_SETUP="+string(content))
-	if out, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", test, err, out)
-	}
+	return command
 }

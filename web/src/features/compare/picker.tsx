@@ -8,6 +8,7 @@ import { SearchInput } from "@/components/ui/search-input";
 import { Skeleton } from "@/components/ui/skeleton";
 import { ErrorPanel } from "@/components/ui/state";
 import { listImages } from "@/gen/images/images";
+import type { ImageState } from "@/gen/model";
 import { plural } from "@/lib/format";
 import { parseImageId } from "@/lib/image-id";
 import { visible } from "@/lib/text";
@@ -27,16 +28,20 @@ interface Props {
 /** The repository of an image ID, as it stands there. */
 const repositoryOf = (imageId: string) => imageId.replace(/@.*$/, "");
 
-/** A search for scanned images. */
+/** Images of reports that are not matched have no findings to compare. */
+const states: ImageState[] = ["Scanned", "Reported"];
+
+/** A search for images that are matched: scanned ones, and those of which only a report was uploaded. */
 export function Picker({ title, other, platform: wanted, onAllPlatforms, onChoose }: Props) {
   const [text, setText] = useState(other ? repositoryOf(other) : "");
   const { data, error, refetch } = useQuery({
     queryKey: ["compare", "images", text],
     queryFn: ({ signal }) =>
-      listImages({ text: text || undefined, state: ["Scanned"], pageSize: most }, { signal }),
+      listImages({ text: text || undefined, state: states, pageSize: most }, { signal }),
   });
   const images = data?.items.filter(
-    ({ imageId, platform }) => imageId !== other && (!wanted || platform === wanted),
+    ({ imageId, platform, matchedAt }) =>
+      matchedAt !== undefined && imageId !== other && (!wanted || platform === wanted),
   );
   return (
     <section

@@ -26,13 +26,27 @@ export const fixKey = ({ action, imageId, platform, packages, newerTag }: FixIte
     newerTag?.lookup,
   ]);
 
+const described = ({ summary, imageId, platform }: FixItem) => JSON.stringify([summary, imageId, platform]);
+
+/** Rows that say the same as others: updates of packages of one name and version, which differ in what they are matched by. */
+export function sameAsOthers(rows: FixItem[]): ReadonlySet<string> {
+  const counts = new Map<string, number>();
+  for (const row of rows) counts.set(described(row), (counts.get(described(row)) ?? 0) + 1);
+  return new Set(rows.filter((row) => (counts.get(described(row)) ?? 0) > 1).map(fixKey));
+}
+
+/** What tells the package of an update apart from others of its name and version. */
+function identity({ packages: [pkg] }: FixItem): string {
+  return visible(pkg?.purl ?? pkg?.type ?? "");
+}
+
 const icons = { update: PackageCheck, rebuild: RefreshCw, newerTag: Tags, wait: Hourglass };
 
 const number = "tabular text-right text-[13px] [[role=columnheader]&]:text-xs";
 
 const toggleLabel = (row: FixItem) => `Details of ${visible(row.summary)}`;
 
-function Action({ row }: { row: FixItem }) {
+function Action({ row, explicit }: { row: FixItem; explicit: boolean }) {
   const { name, digest } = parseImageId(visible(row.imageId));
   const Icon = icons[row.action];
   return (
@@ -51,6 +65,11 @@ function Action({ row }: { row: FixItem }) {
             {name}
           </Link>
           {digest && <span className="shrink-0 font-mono">{digest.replace(/^sha\d+:/, "")}</span>}
+          {explicit && (
+            <span className="untrusted min-w-0 truncate font-mono" title={identity(row)}>
+              {identity(row)}
+            </span>
+          )}
         </span>
       </span>
     </span>
@@ -80,11 +99,13 @@ function Overdue({ count }: { count: number }) {
 }
 
 interface Options {
+  /** Keys of rows that other rows say the same as. */
+  same: ReadonlySet<string>;
   isOpen: (row: FixItem) => boolean;
   toggle: (row: FixItem) => void;
 }
 
-export const columns = ({ isOpen, toggle }: Options): Column<FixItem>[] => [
+export const columns = ({ same, isOpen, toggle }: Options): Column<FixItem>[] => [
   {
     id: "toggle",
     header: () => <span className="sr-only">Details</span>,
@@ -92,7 +113,11 @@ export const columns = ({ isOpen, toggle }: Options): Column<FixItem>[] => [
       <RowToggle label={toggleLabel(row)} open={isOpen(row)} onToggle={() => toggle(row)} />
     ),
   },
-  { id: "action", header: "Action", cell: ({ row: { original: row } }) => <Action row={row} /> },
+  {
+    id: "action",
+    header: "Action",
+    cell: ({ row: { original: row } }) => <Action row={row} explicit={same.has(fixKey(row))} />,
+  },
   {
     id: "risk",
     header: "Risk",
@@ -188,6 +213,9 @@ function Package({ pkg }: { pkg: FixItemPackage }) {
         {` · ${plural(totalFindings(pkg.counts), "finding")}, risk ${formatRisk(pkg.risk)}`}
         {pkg.counts.kev > 0 && `, ${formatNumber(pkg.counts.kev)} known to be exploited`}
       </span>
+      {pkg.purl && (
+        <span className="untrusted block font-mono text-xs leading-5 text-muted">{visible(pkg.purl)}</span>
+      )}
       {pkg.vulnerabilities && (
         <span className="flex flex-wrap gap-x-3 text-xs leading-6">
           {pkg.vulnerabilities.map((id) => (
@@ -207,16 +235,17 @@ function Package({ pkg }: { pkg: FixItemPackage }) {
 
 interface CardProps {
   row: FixItem;
+  explicit: boolean;
   open: boolean;
   onToggle: () => void;
 }
 
 /** A fix on a narrow screen. */
-export function FixCard({ row, open, onToggle }: CardProps) {
+export function FixCard({ row, explicit, open, onToggle }: CardProps) {
   return (
     <div className="relative px-4 py-3 has-[[data-row-focus]:focus-visible]:bg-accent-soft/60">
       <div className="flex items-start justify-between gap-2">
-        <Action row={row} />
+        <Action row={row} explicit={explicit} />
         <RowToggle label={toggleLabel(row)} open={open} onToggle={onToggle} className="-mr-1" />
       </div>
       <div className="mt-1.5 flex min-h-6 items-center">

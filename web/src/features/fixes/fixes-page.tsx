@@ -24,7 +24,7 @@ import type { FixItem, FixPage } from "@/gen/model";
 import { useAddress } from "@/lib/address";
 import { plural } from "@/lib/format";
 import { sumsKey } from "@/lib/lists";
-import { columns, FixCard, FixDetail, fixKey, grid } from "./columns";
+import { columns, FixCard, FixDetail, fixKey, grid, sameAsOthers } from "./columns";
 import { actionOptions, fixFilters, toRequest } from "./filters";
 
 const renderDetail = (row: FixItem) => <FixDetail row={row} />;
@@ -38,10 +38,13 @@ export function FixesPage() {
     rowKey: fixKey,
   });
   const { isOpen, toggle } = useOpenRows(fixKey);
-  const tableColumns = useMemo(() => columns({ isOpen, toggle }), [isOpen, toggle]);
+  const same = useMemo(() => sameAsOthers(list.rows), [list.rows]);
+  const tableColumns = useMemo(() => columns({ same, isOpen, toggle }), [same, isOpen, toggle]);
   const renderCard = useCallback(
-    (row: FixItem) => <FixCard row={row} open={isOpen(row)} onToggle={() => toggle(row)} />,
-    [isOpen, toggle],
+    (row: FixItem) => (
+      <FixCard row={row} explicit={same.has(fixKey(row))} open={isOpen(row)} onToggle={() => toggle(row)} />
+    ),
+    [same, isOpen, toggle],
   );
   const filtered = fixFilters.isFiltered(filters);
   const clear = () => update(fixFilters.none);

@@ -1,3 +1,4 @@
+import type { QueryKey } from "@tanstack/react-query";
 import { type SubmitEvent, useState } from "react";
 import { FindingChange } from "@/components/finding-change";
 import { Button } from "@/components/ui/button";
@@ -7,6 +8,7 @@ import { Part } from "@/components/vulnerability-facts";
 import { usePreviewFix } from "@/gen/images/images";
 import type { FixItem, FixPreview, PreviewFixParams } from "@/gen/model";
 import { formatNumber, plural } from "@/lib/format";
+import { costlyKey } from "@/lib/lists";
 import { describe } from "@/lib/problem";
 import { visible } from "@/lib/text";
 
@@ -29,21 +31,27 @@ function previewParams({ action, imageId, platform, packages }: FixItem, version
   };
 }
 
+const sameParams = (key: QueryKey | undefined, params: PreviewFixParams) =>
+  JSON.stringify(key?.[2]) === JSON.stringify(params);
+
 /** What an update or a rebuild closes, and what it opens. */
 export function Preview({ row }: { row: FixItem }) {
   const [version, setVersion] = useState("");
   const params = previewParams(row, version);
+  // With other findings of the action, its preview is another one; that before is shown meanwhile.
   const { data, error, refetch } = usePreviewFix(params, {
-    query: { queryKey: ["fix preview", params], staleTime: 60_000 },
+    query: {
+      queryKey: [...costlyKey, "fix preview", params, row.counts],
+      staleTime: 60_000,
+      placeholderData: (previous, before) => (sameParams(before?.queryKey, params) ? previous : undefined),
+    },
   });
   return (
     <Part title="Preview">
       <div className="min-w-0 space-y-2">
-        {error ? (
-          <Failure error={error} onRetry={() => void refetch()} />
-        ) : data ? (
-          <Outcome preview={data} />
-        ) : (
+        {error && <Failure error={error} onRetry={() => void refetch()} />}
+        {data && <Outcome preview={data} />}
+        {!data && !error && (
           <div role="status" className="space-y-2">
             <span className="sr-only">Computing the preview</span>
             <Skeleton className="h-4 w-64 max-w-full" />

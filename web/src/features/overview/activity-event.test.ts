@@ -1,13 +1,15 @@
 import { describe, expect, it } from "vitest";
 import { imagePath } from "@/lib/image-id";
-import { addActivity, parseActivity, type Activity } from "./activity-event";
+import { addActivity, parseMessage, type Activity } from "./activity-event";
 
 const message = (kind: string, data: unknown, more: object = {}) =>
   JSON.stringify({ type: "event", sequence: 7, logId: "l", at: "2026-03-01T00:00:00Z", kind, data, ...more });
 
 const image = { imageId: "docker.io/library/nginx@sha256:" + "1".repeat(64), platform: "linux/amd64" };
 
-describe("parseActivity", () => {
+const lineOf = (data: unknown) => parseMessage(data)?.line;
+
+describe("parseMessage", () => {
   it.each([
     [message("image.cataloged", { packages: 1 }, image), "Cataloged nginx: 1 package"],
     [message("image.failed", { reason: "PullFailed" }, image), "Failed to scan nginx: PullFailed"],
@@ -33,7 +35,7 @@ describe("parseActivity", () => {
       "Rollout of shop/web: 1 opened, 2 closed",
     ],
   ])("describes %s", (text, want) => {
-    expect(parseActivity(text)?.text).toBe(want);
+    expect(lineOf(text)?.text).toBe(want);
   });
 
   it.each([
@@ -45,20 +47,45 @@ describe("parseActivity", () => {
     ["no time", message("database.stale", {}, { at: "" })],
     ["bytes", new ArrayBuffer(4)],
     ["too much", message("image.failed", { reason: "x".repeat(300_000) }, image)],
-  ])("ignores %s", (_, data) => {
-    expect(parseActivity(data)).toBeUndefined();
+  ])("shows no line for %s", (_, data) => {
+    expect(lineOf(data)).toBeUndefined();
+  });
+
+  it("tells up to where events were received", () => {
+    const text = (type: string, more: object) => JSON.stringify({ type, ...more });
+    expect(parseMessage(text("position", { sequence: 7, logId: "a" }))).toEqual({
+      hello: false,
+      reset: false,
+      position: { since: 7, logId: "a" },
+    });
+    expect(parseMessage(message("image.painted", {}))?.position).toEqual({ since: 7, logId: "l" });
+    expect(parseMessage(text("hello", { sequence: 0 }))).toMatchObject({
+      hello: true,
+      position: { since: 0 },
+    });
+    expect(parseMessage(text("reset", { sequence: 3 }))).toMatchObject({
+      reset: true,
+      position: { since: 3 },
+    });
+    expect(parseMessage(text("position", { sequence: 1, logId: "x".repeat(200) }))?.position).toEqual({
+      since: 1,
+    });
+    for (const sequence of [-1, 1.5, 1e300, "7", null]) {
+      expect(parseMessage(text("position", { sequence }))).toBeUndefined();
+    }
+    expect(parseMessage(text("farewell", { sequence: 7 }))).toBeUndefined();
   });
 
   it("links to images with long names", () => {
     const imageId = `registry.example/${"team/".repeat(70)}web@sha256:${"1".repeat(64)}`;
-    const line = parseActivity(message("image.cataloged", { packages: 2 }, { ...image, imageId }));
+    const line = lineOf(message("image.cataloged", { packages: 2 }, { ...image, imageId }));
     expect(line?.text).toBe("Cataloged web: 2 packages");
     expect(line?.to).toBe(imagePath(imageId, image.platform));
   });
 
   it("survives data of other types", () => {
-    expect(parseActivity(message("image.failed", [], { imageId: 7 }))?.text).toContain("Failed to scan");
-    expect(parseActivity(message("rollout.evaluated", null))?.text).toContain("0 opened");
+    expect(lineOf(message("image.failed", [], { imageId: 7 }))?.text).toContain("Failed to scan");
+    expect(lineOf(message("rollout.evaluated", null))?.text).toContain("0 opened");
   });
 });
 

@@ -1,4 +1,4 @@
-import { EventKind, type Event } from "@/gen/model";
+import { EventKind, type Event, type ListEventsParams } from "@/gen/model";
 import { plural } from "@/lib/format";
 import { imagePath, parseImageId } from "@/lib/image-id";
 import { visible } from "@/lib/text";
@@ -41,11 +41,38 @@ const total = (counts: unknown) =>
     0,
   );
 
-/** Reads a message of the events; undefined for one that is not shown. */
-export function parseActivity(message: unknown): Activity | undefined {
+/** Up to where the events were received: what asks for those that come after it. */
+export type Position = Pick<ListEventsParams, "since" | "logId">;
+
+export interface Message {
+  /** A hello states where the log ends, which is not how far it was received if events are replayed. */
+  hello: boolean;
+  /** Events are missing. */
+  reset: boolean;
+  position: Position;
+  line?: Activity;
+}
+
+const maxLogId = 128;
+
+/** Reads a message of the events; undefined for one that says nothing. */
+export function parseMessage(message: unknown): Message | undefined {
   if (typeof message !== "string" || message.length > maxLength) return undefined;
   try {
-    return describeEvent(JSON.parse(message) as Event);
+    const parsed: unknown = JSON.parse(message);
+    const { type, sequence, logId } = fields(parsed);
+    const known = ["hello", "event", "position", "reset"].some((name) => name === type);
+    if (!known || !Number.isSafeInteger(sequence) || amount(sequence) < 0) return undefined;
+    const line = describeEvent(parsed as Event);
+    return {
+      hello: type === "hello",
+      reset: type === "reset",
+      position: {
+        since: amount(sequence),
+        ...(typeof logId === "string" && logId !== "" && logId.length <= maxLogId && { logId }),
+      },
+      ...(line && { line }),
+    };
   } catch {
     return undefined;
   }

@@ -9,9 +9,18 @@ import { useActivity } from "./use-activity";
 
 /** What the operator does, as it happens. */
 export function Activity() {
-  const { lines, limited, reading, error, retry } = useActivity();
+  const { lines, limited, missed, reading, error, retry } = useActivity();
   return (
-    <Panel title="Activity" aside={limited && <span className="text-muted">since you opened this page</span>}>
+    <Panel
+      title="Activity"
+      aside={
+        limited && (
+          <span className="text-muted">
+            {missed ? "since the connection was restored" : "since you opened this page"}
+          </span>
+        )
+      }
+    >
       {error !== undefined && <LoadError error={error} onRetry={retry} />}
       <ul className="relative mt-2 min-h-56 text-[13px]">
         {lines.map((line, index) => (

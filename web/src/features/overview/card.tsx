@@ -39,6 +39,18 @@ export function CardSkeleton() {
   );
 }
 
+/** What stands in place of a part of the page with rows. */
+export function PanelSkeleton({ className }: { className?: string }) {
+  return (
+    <div className={cn(box, "min-h-110 space-y-6", className)}>
+      <Skeleton className="h-4 w-24" />
+      {Array.from({ length: 7 }, (_, index) => (
+        <Skeleton key={index} className="h-6 w-full" />
+      ))}
+    </div>
+  );
+}
+
 /** A part of the page with a heading, and what stands at the end of its line. */
 export function Panel({ title, aside, children }: { title: string; aside?: ReactNode; children: ReactNode }) {
   const id = useId();

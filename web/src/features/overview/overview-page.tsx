@@ -6,7 +6,7 @@ import { Empty } from "@/features/session/empty";
 import { useGetOverview } from "@/gen/images/images";
 import type { Overview } from "@/gen/model";
 import { Activity } from "./activity";
-import { CardSkeleton } from "./card";
+import { CardSkeleton, PanelSkeleton } from "./card";
 import { ChangesCard } from "./changes-card";
 import { CoverageCard } from "./coverage-card";
 import { DatabaseAge, DatabaseCard } from "./database-card";
@@ -16,6 +16,7 @@ import { TopActions } from "./top-actions";
 import { Trend } from "./trend";
 
 const cards = "grid gap-3 md:grid-cols-2 xl:grid-cols-4";
+const panels = "my-3 grid gap-3 lg:grid-cols-2 xl:grid-cols-[1.3fr_1fr]";
 
 /** The first page: whether everything is covered, what got worse, what is due and what to do now. */
 export function OverviewPage() {
@@ -53,13 +54,19 @@ function Content({ data }: { data: Overview }) {
       <div className={cards}>
         {data.coverage && <CoverageCard coverage={data.coverage} />}
         <FindingsCard data={data} />
-        <DueCard />
+        {/* As high as its skeleton, though it says little without policies: what is below stays where it is. */}
+        <div className="grid min-h-36">
+          <DueCard />
+        </div>
         <DatabaseCard data={data} />
       </div>
-      <div className="my-3 grid gap-3 lg:grid-cols-2 xl:grid-cols-[1.3fr_1fr]">
+      <div className={panels}>
         <TopActions />
         <div className="grid content-start gap-3">
-          <ChangesCard />
+          {/* Of one height before and after the changes are known: the activity below stays where it is. */}
+          <div className="grid min-h-41">
+            <ChangesCard />
+          </div>
           <Activity />
         </div>
       </div>
@@ -70,11 +77,17 @@ function Content({ data }: { data: Overview }) {
 
 function OverviewSkeleton() {
   return (
-    <div role="status" className={cards}>
+    <div role="status">
       <span className="sr-only">Loading the overview</span>
-      {[0, 1, 2, 3].map((card) => (
-        <CardSkeleton key={card} />
-      ))}
+      <div className={cards}>
+        {[0, 1, 2, 3].map((card) => (
+          <CardSkeleton key={card} />
+        ))}
+      </div>
+      <div className={panels}>
+        <PanelSkeleton />
+        <PanelSkeleton className="max-lg:hidden" />
+      </div>
     </div>
   );
 }

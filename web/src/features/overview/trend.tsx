@@ -11,10 +11,21 @@ import { layoutTrend, sumChanges, type Bar } from "./trend-layout";
 /** Findings of what ran, day by day. */
 export function Trend() {
   const { data, error } = useGetTrends();
-  if (!data) return error ? null : <Skeleton className="mb-5 h-40 rounded-xl" />;
-  // One day is no trend yet.
-  return data.items.length < 2 ? null : <TrendChart trends={data} />;
+  if (!data) return error ? null : <Skeleton className={cn(height, "mb-5 rounded-xl")} />;
+  return data.items.length < 2 ? <NoTrend /> : <TrendChart trends={data} />;
 }
+
+/** How high the chart is at least. */
+const height = "min-h-60";
+
+const NoTrend = () => (
+  <section aria-labelledby="trend" className={cn(box, height, "mb-5 flex flex-col text-[13px]")}>
+    <h2 id="trend" className="font-medium">
+      Findings by day
+    </h2>
+    <p className="m-auto text-muted">One day is no trend yet. The chart begins tomorrow.</p>
+  </section>
+);
 
 function TrendChart({ trends }: { trends: Trends }) {
   const { bars, most } = layoutTrend(trends);
@@ -24,7 +35,7 @@ function TrendChart({ trends }: { trends: Trends }) {
   if (!first || !last) return null;
   const difference = totalFindings(last.counts) - totalFindings(first.counts);
   return (
-    <section aria-labelledby="trend" className={cn(box, "mb-5")}>
+    <section aria-labelledby="trend" className={cn(box, height, "mb-5")}>
       <div className="flex flex-wrap items-baseline gap-x-4 gap-y-1 text-[13px]">
         <h2 id="trend" className="font-medium">
           Findings by day

@@ -3,7 +3,15 @@ import { useLimits } from "@/features/session/namespaces";
 import { getListEventsUrl, listEvents } from "@/gen/operator/operator";
 import { LiveConnection, socketURL } from "@/lib/live";
 import { ApiError } from "@/lib/problem";
-import { activityKinds, addActivity, describeEvent, parseActivity, type Activity } from "./activity-event";
+import {
+  activityKinds,
+  addActivity,
+  describeEvent,
+  parseMessage,
+  type Activity,
+  type Message,
+  type Position,
+} from "./activity-event";
 
 const shown = 8;
 /** How often the list changes at most, in milliseconds. */
@@ -11,10 +19,19 @@ const interval = 1000;
 /** How many events a request goes back, and how many requests look for those that are shown first. */
 const recent = 1000;
 const requests = 5;
+/** After a longer interruption, in milliseconds, the newest events are read again in place of all that came meanwhile. */
+const longest = 10 * 60_000;
 
-/** Reads the newest lines, the latest last. */
-async function readRecent(signal: AbortSignal): Promise<Activity[]> {
-  let { last: since } = await listEvents({ limit: 1 }, { signal });
+interface Past {
+  /** The latest last. */
+  lines: Activity[];
+  position: Position;
+}
+
+/** Reads the newest lines. */
+async function readRecent(signal: AbortSignal): Promise<Past> {
+  const { last, sequence, logId } = await listEvents({ limit: 1 }, { signal });
+  let since = last;
   let lines: Activity[] = [];
   const read = async () => {
     const { items } = await listEvents({ since, kind: activityKinds, limit: recent }, { signal });
@@ -30,16 +47,20 @@ async function readRecent(signal: AbortSignal): Promise<Activity[]> {
       await read();
     }
   }
-  return lines;
+  return { lines, position: { since: sequence, ...(logId && { logId }) } };
 }
 
 type Reading = { state: "reading" | "read" } | { state: "failed"; error: unknown };
 
-/** The newest events, the latest first. Users who see some namespaces get those since the page was opened. */
+/**
+ * The newest events, the latest first. Users who see some namespaces get those since the page was opened, or since events
+ * were missed.
+ */
 export function useActivity() {
   const [lines, setLines] = useState<Activity[]>([]);
   const [past, setPast] = useState<Reading>({ state: "reading" });
   const [attempt, setAttempt] = useState(0);
+  const [missed, setMissed] = useState(false);
   const limited = useLimits() !== undefined;
   useEffect(() => {
     const stop = new AbortController();
@@ -55,29 +76,51 @@ export function useActivity() {
       waiting = [...waiting, ...added].slice(-recent);
       timer ??= window.setTimeout(show, interval);
     };
+    // Up to where events were received: a new connection asks for those that came meanwhile.
+    let position: Position = {};
+    let complete = limited;
+    let lost = Infinity;
+    const miss = () => {
+      position = {};
+      if (limited) setMissed(true);
+      else complete = false;
+    };
     const read = async () => {
       try {
-        const added = await readRecent(stop.signal);
+        const past = await readRecent(stop.signal);
         if (stop.signal.aborted) return;
-        setLines((before) => addActivity(before, added, shown));
+        complete = true;
+        if (position.since === undefined) position = past.position;
+        setLines((before) => addActivity(before, past.lines, shown));
         setPast({ state: "read" });
       } catch (error) {
         if (!stop.signal.aborted) setPast({ state: "failed", error });
       }
     };
-    const connection = new LiveConnection<Activity>({
-      url: socketURL(getListEventsUrl({ kind: activityKinds })),
-      parse: parseActivity,
-      onMessage: (line) => add([line]),
-      // What came before the connection stood was not told.
-      onOnline: () => {
-        if (!limited) void read();
+    const connection = new LiveConnection<Message>({
+      url: () => {
+        if (performance.now() - lost > longest) miss();
+        return socketURL(getListEventsUrl({ kind: activityKinds, ...position }));
       },
-      onOffline: () => undefined,
+      parse: parseMessage,
+      onMessage: (message) => {
+        if (message.reset) miss();
+        if (!message.hello || position.since === undefined) position = message.position;
+        if (message.line) add([message.line]);
+        if (message.reset && !complete) void read();
+      },
+      onOnline: () => {
+        lost = Infinity;
+        if (!complete) void read();
+      },
+      onOffline: () => {
+        lost = Math.min(lost, performance.now());
+      },
     });
-    // The past is read even while no connection stands.
-    if (!limited) void read();
-    connection.open();
+    // What happens after the past was read is told by the connection, which begins there.
+    void (limited ? Promise.resolve() : read()).then(() => {
+      if (!stop.signal.aborted) connection.open();
+    });
     return () => {
       stop.abort();
       window.clearTimeout(timer);
@@ -91,6 +134,7 @@ export function useActivity() {
   return {
     lines,
     limited,
+    missed,
     reading: !limited && past.state === "reading",
     error: past.state === "failed" ? past.error : undefined,
     retry,

@@ -18,8 +18,9 @@ import { sumsKey } from "@/lib/lists";
 import { orAbsent } from "@/lib/address";
 import { visible } from "@/lib/text";
 import { affectedFilters, type AffectedFilters } from "./filters";
+import { SpanBar } from "./span-bar";
 import { dayText, spanText } from "./span-text";
-import { position, timeline, type Span, type TimelineRow } from "./timeline";
+import { timeline, type TimelineRow } from "./timeline";
 import { TimelineBy } from "./timeline-by";
 
 /** How many findings are asked for, open and closed ones each, and how many images are shown of them. */
@@ -150,7 +151,14 @@ function Rows({ rows, total }: { rows: TimelineRow[]; total: number | undefined 
                 {row.packages.length > 3 && ` and ${formatNumber(row.packages.length - 3)} more`}
               </span>
             </div>
-            <Bars row={row} start={start} now={now} />
+            <SpanBar
+              layers={[
+                { spans: row.had, className: "inset-y-0.5 bg-warn/40" },
+                { spans: row.exposed, className: "inset-y-1.5 bg-danger" },
+              ]}
+              start={start}
+              now={now}
+            />
             <div className="tabular min-w-0">
               {row.had.map((span) => (
                 <span key={span.from} className="block">
@@ -188,23 +196,3 @@ const Key = ({ className, text }: { className: string; text: string }) => (
     {text}
   </span>
 );
-
-/** The same as the text beside it. */
-function Bars({ row, start, now }: { row: TimelineRow; start: number; now: number }) {
-  const bar = (span: Span, className: string) => {
-    const { left, width } = position(span, start, now);
-    return (
-      <span
-        key={`${className} ${span.from}`}
-        className={cn("absolute rounded-sm", className)}
-        style={{ left: `${left}%`, width: `${width}%` }}
-      />
-    );
-  };
-  return (
-    <div aria-hidden className="relative h-5 min-w-0 rounded bg-subtle">
-      {row.had.map((span) => bar(span, "inset-y-0.5 bg-warn/40"))}
-      {row.exposed.map((span) => bar(span, "inset-y-1.5 bg-danger"))}
-    </div>
-  );
-}

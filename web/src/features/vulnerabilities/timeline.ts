@@ -43,7 +43,8 @@ function time(text: string | undefined): number | undefined {
   return Number.isNaN(parsed) ? undefined : parsed;
 }
 
-function span(from: string | undefined, to: string | undefined): Span[] {
+/** The span between two times, none if it is not known since when. */
+export function span(from: string | undefined, to: string | undefined): Span[] {
   const start = time(from);
   return start === undefined ? [] : [{ from: start, ...endsAt(Math.max(start, time(to) ?? Infinity)) }];
 }

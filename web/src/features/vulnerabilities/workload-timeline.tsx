@@ -20,8 +20,9 @@ import { sumsKey } from "@/lib/lists";
 import { imagesOfPath, workloadName } from "@/lib/paths";
 import { visible } from "@/lib/text";
 import { affectedFilters, type AffectedFilters } from "./filters";
+import { SpanBar } from "./span-bar";
 import { dayText, spanText } from "./span-text";
-import { exposureSpans, position } from "./timeline";
+import { exposureSpans } from "./timeline";
 import { TimelineBy } from "./timeline-by";
 
 const rowKey = ({ workload }: WorkloadExposures) =>
@@ -49,20 +50,12 @@ const Name = ({ row: { workload } }: { row: WorkloadExposures }) => (
   </>
 );
 
-/** The same as the text beside it. */
 const Bars = ({ row, start, now }: { row: WorkloadExposures; start: number; now: number }) => (
-  <div aria-hidden className="relative h-5 min-w-0 rounded bg-subtle">
-    {exposureSpans(row).map((span) => {
-      const { left, width } = position(span, start, now);
-      return (
-        <span
-          key={span.from}
-          className="absolute inset-y-1 rounded-sm bg-danger"
-          style={{ left: `${left}%`, width: `${width}%` }}
-        />
-      );
-    })}
-  </div>
+  <SpanBar
+    layers={[{ spans: exposureSpans(row), className: "inset-y-1 bg-danger" }]}
+    start={start}
+    now={now}
+  />
 );
 
 function When({ row }: { row: WorkloadExposures }) {

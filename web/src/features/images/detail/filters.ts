@@ -10,6 +10,9 @@ import { address, choice, flag, integer, oneOf, orAbsent, text, notNarrowing } f
 export const tabs = {
   findings: "findings",
   packages: "packages",
+  layers: "layers",
+  history: "history",
+  sbom: "sbom",
   "newer-tags": "newer-tags",
   presences: "presences",
 } as const;
@@ -53,6 +56,22 @@ export const toRequest = (filters: FindingFilters): ListFindingsParams => ({
   overdue: orAbsent(filters.overdue && !filters.closed),
   origin: filters.origin,
   sort: filters.sort,
+});
+
+/** What the tab of the history shows. It keeps the text and the severity of the other tabs. */
+export type HistoryFilters = Pick<FindingFilters, "tab" | "platform" | "text" | "severity">;
+
+export const historyFilters = address<HistoryFilters>({
+  tab: choice("tab", tabs, tabs.findings),
+  platform: notNarrowing(text("platform", 100)),
+  text: text("q", 256),
+  severity: oneOf("severity", Severity),
+});
+
+export const toHistoryRequest = (filters: HistoryFilters): ListFindingsParams => ({
+  platform: orAbsent(filters.platform),
+  text: orAbsent(filters.text),
+  severity: filters.severity,
 });
 
 /** What the tab of packages shows. Both tabs keep the text, the severity and the origin of the other one. */

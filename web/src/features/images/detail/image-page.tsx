@@ -27,12 +27,15 @@ import { LoadError } from "@/components/ui/load-error";
 import { distributionName } from "../lifecycle";
 import { explain, hasResults, StateBadge } from "../state";
 import { findingFilters, tabs } from "./filters";
+import { FindingHistory } from "./finding-history";
 import { Findings } from "./findings";
 import { ImageActions } from "./image-actions";
 import { ImageFacts } from "./image-facts";
+import { Layers } from "./layers";
 import { NewerTags } from "./newer-tags";
 import { Packages } from "./packages/packages";
 import { Presences } from "./presences";
+import { SBOM } from "./sbom";
 
 export function ImagePage() {
   const { imageId = "" } = useParams();
@@ -62,8 +65,11 @@ export function ImagePage() {
 const tabOptions = [
   { value: tabs.findings, label: "Findings" },
   { value: tabs.packages, label: "Packages" },
-  { value: tabs["newer-tags"], label: "Newer tags" },
+  { value: tabs.layers, label: "Layers" },
+  { value: tabs.history, label: "Finding history" },
   { value: tabs.presences, label: "Run history" },
+  { value: tabs["newer-tags"], label: "Newer tags" },
+  { value: tabs.sbom, label: "SBOM" },
 ];
 
 function ImageView({ image }: { image: Image }) {
@@ -119,6 +125,12 @@ function ImageView({ image }: { image: Image }) {
             <Presences imageId={image.imageId} platform={image.platform} />
           ) : filters.tab === tabs.packages ? (
             <Packages image={image} />
+          ) : filters.tab === tabs.layers ? (
+            <Layers image={image} />
+          ) : filters.tab === tabs.history ? (
+            <FindingHistory imageId={image.imageId} />
+          ) : filters.tab === tabs.sbom ? (
+            <SBOM image={image} />
           ) : filters.tab === tabs["newer-tags"] ? (
             <NewerTags image={image} />
           ) : image.state === "Scanned" || hasFindings ? (

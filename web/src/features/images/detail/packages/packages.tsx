@@ -232,7 +232,7 @@ function Layer({
 }
 
 /** Why all packages are in no known layer. */
-function UnknownLayers({ image }: { image: Image }) {
+export function UnknownLayers({ image }: { image: Image }) {
   return (
     <Callout tone="info" icon={LayersIcon} title="The layers of this image are not known" className="mt-3">
       {image.fromReport ? (
@@ -257,7 +257,7 @@ function UnknownLayers({ image }: { image: Image }) {
 }
 
 /** Why packages are in no layer although the image has some. */
-function MountedPackages() {
+export function MountedPackages() {
   return (
     <Callout
       tone="info"

@@ -1,0 +1,81 @@
+import type { Page } from "@playwright/test";
+import { expect, test } from "./fixtures.ts";
+
+test.use({ ownPage: true });
+
+interface Shift {
+  value: number;
+  what: string[];
+}
+
+/** Records what moves without an input. */
+const record = (page: Page) =>
+  page.addInitScript(() => {
+    const shifts: Shift[] = [];
+    Object.assign(window, { shifts });
+    new PerformanceObserver((list) => {
+      for (const entry of list.getEntries()) {
+        const { value, hadRecentInput, sources } = entry as unknown as {
+          value: number;
+          hadRecentInput: boolean;
+          sources: { node: Node | null; previousRect: DOMRect; currentRect: DOMRect }[];
+        };
+        if (hadRecentInput) continue;
+        // The font of the UI may come after the first frame, and the words of the navigation are wider with it.
+        const main = document.querySelector("main");
+        const what = sources
+          .filter(({ node }) => main?.contains(node))
+          .map(
+            ({ node, previousRect: from, currentRect: to }) =>
+              `${from.y} to ${to.y}: ${(node?.textContent ?? "").slice(0, 60)}`,
+          );
+        if (what.length > 0) shifts.push({ value, what });
+      }
+    }).observe({ type: "layout-shift", buffered: true });
+  });
+
+// Each part comes by itself, in an order that moves what is below it if it was not given its space.
+const parts = ["/api/v1/policies", "/api/v1/trends", "/api/v1/fixes", "/api/v1/events"];
+
+for (const [width, trendDays] of [
+  [1440, 30],
+  [1440, 1],
+  [360, 30],
+] as const) {
+  test(`nothing moves while the overview loads, ${width} px, ${trendDays} days`, async ({ page, open }) => {
+    await page.setViewportSize({ width, height: 2400 });
+    await record(page);
+    const gates = new Map(
+      parts.map((path) => {
+        let release: () => void = () => undefined;
+        return [
+          path,
+          { opened: new Promise<void>((resolve) => (release = resolve)), release: () => release() },
+        ];
+      }),
+    );
+    await page.route(/\/api\/v1\//, async (route) => {
+      await gates.get(new URL(route.request().url()).pathname)?.opened;
+      await route.continue();
+    });
+    await open({ trendDays, sums: { owners: true } }, "/");
+    await expect(page.getByRole("heading", { name: /Coverage/ })).toBeVisible();
+    for (const gate of gates.values()) {
+      const painted = page.evaluate(async () => {
+        for (let frames = 0; frames < 3; frames++) await new Promise(requestAnimationFrame);
+      });
+      gate.release();
+      await painted;
+    }
+    await expect(page.getByRole("region", { name: "Fix first" }).getByRole("listitem").first()).toBeVisible();
+    await expect(page.getByRole("region", { name: "Findings since" }).getByRole("row").first()).toBeVisible();
+    await expect(page.getByText("no policies")).toBeVisible();
+    await expect(page.getByText("appear here.")).toBeVisible();
+    const shifts = await page.evaluate(async () => {
+      // Entries of the last frame come after it.
+      for (let frames = 0; frames < 3; frames++) await new Promise(requestAnimationFrame);
+      return (window as unknown as { shifts: Shift[] }).shifts;
+    });
+    expect(shifts).toEqual([]);
+  });
+}
