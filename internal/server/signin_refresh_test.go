@@ -161,7 +161,9 @@ func TestLogoutTokensAreNotReplayed(t *testing.T) {
 	p := newHostileProvider(t)
 	f := newSignInFixture(t, p.config(), nil, nil)
 	f.rbac.verbs["readers"] = reading
-	p.set(func(p *hostileProvider) { p.claims = func(c map[string]any) { c["sid"] = "at the provider" } })
+	p.set(func(p *hostileProvider) {
+		p.claims = func(c map[string]any) { c["sid"], c["iat"] = "at the provider", f.clock.now().Unix() }
+	})
 	b := newBrowser(t, "")
 	b.finish(f)
 	token := p.logoutToken("at the provider", f.clock.now())
@@ -171,6 +173,45 @@ func TestLogoutTokensAreNotReplayed(t *testing.T) {
 	b = newBrowser(t, "")
 	b.finish(f)
 	f.endAtProvider(token)
+	b.expect(f, http.StatusOK)
+}
+
+// The provider says when sessions ended by its own clock, which may differ from that of the operator.
+func TestProviderEndsSessionsByItsClock(t *testing.T) {
+	for name, differs := range map[string]time.Duration{"slow": -8 * time.Minute, "fast": 50 * time.Second, "right": 0} {
+		t.Run(name, func(t *testing.T) {
+			p := newHostileProvider(t)
+			f := newSignInFixture(t, p.config(), nil, nil)
+			f.rbac.verbs["readers"] = reading
+			now := func() time.Time { return f.clock.now().Add(differs) }
+			p.set(func(p *hostileProvider) {
+				p.claims = func(c map[string]any) { c["sid"], c["iat"] = "at the provider", now().Unix() }
+			})
+			b := newBrowser(t, "")
+			b.finish(f)
+			b.expect(f, http.StatusOK)
+			f.clock.step(2 * time.Second)
+			token := p.logoutToken("at the provider", now())
+			f.endAtProvider(token)
+			b.expect(f, http.StatusUnauthorized)
+			// The provider may repeat it: that ends no later session.
+			f.clock.step(90 * time.Second)
+			b = newBrowser(t, "")
+			b.finish(f)
+			f.endAtProvider(token)
+			b.expect(f, http.StatusOK)
+		})
+	}
+}
+
+// A provider that says that it issued tokens long ago does not make sessions shorter.
+func TestSessionOfOldIDToken(t *testing.T) {
+	p := newHostileProvider(t)
+	p.claims = func(c map[string]any) { c["iat"] = 1 }
+	f := newSignInFixture(t, p.config(), nil, nil)
+	f.rbac.verbs["readers"] = reading
+	b := newBrowser(t, "")
+	b.finish(f)
 	b.expect(f, http.StatusOK)
 }
 

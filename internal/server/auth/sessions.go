@@ -67,13 +67,22 @@ func (m *sessionManager) create(ctx context.Context, grant oidc.Grant) (secret s
 	now := m.clock()
 	session := store.Session{
 		ID: keys.id, Owner: ownerOf(grant.User.Username), Subject: m.hashOf("subject", grant.Subject),
-		ProviderSession: m.hashOf("session", grant.SessionID), CreatedAt: now,
+		ProviderSession: m.hashOf("session", grant.SessionID), CreatedAt: m.beginning(now, grant),
 	}
 	if session.Content, err = keys.seal(sessionContent{grant, now}); err != nil {
 		return "", err
 	}
-	session.RefreshAt, session.ExpiresAt = refreshTime(now, grant), expiryOf(now, now, grant)
+	session.RefreshAt, session.ExpiresAt = refreshTime(now, grant), expiryOf(session.CreatedAt, now, grant)
 	return secret, m.Store.CreateSession(ctx, session)
+}
+
+// beginning is when a session began by the clock of the provider, so that it can be compared with when the provider ended sessions, however much the clocks
+// differ. A provider whose clock differs by more than is accepted of logout tokens does not make it older.
+func (m *sessionManager) beginning(now time.Time, grant oidc.Grant) time.Time {
+	if earliest := now.Add(-oidc.MaxLogoutAge); grant.Issued.Before(earliest) {
+		return earliest
+	}
+	return grant.Issued
 }
 
 // ownerOf stands for a user.
