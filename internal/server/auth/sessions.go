@@ -138,8 +138,7 @@ func (m *sessionManager) authenticate(ctx context.Context, secret string) (*sess
 	now := m.clock()
 	switch {
 	case !now.Before(session.RefreshAt):
-		// The answer must be kept even if the client goes away: it may hold the only refresh token that is still valid.
-		return m.refresh(context.WithoutCancel(ctx), keys, session, content)
+		return m.refreshUntil(ctx, keys, session, content)
 	case m.stale(content):
 		return m.awaitRefresh(ctx, keys)
 	}
@@ -202,6 +201,32 @@ func (m *sessionManager) awaitRefresh(ctx context.Context, keys sessionKeys) (*s
 		return content, result.Err
 	case <-ctx.Done():
 		return nil, ctx.Err()
+	}
+}
+
+// refreshUntil refreshes a session, and waits for that until the deadline of the context. The answer must be kept even if the client goes away or does not wait any longer: it
+// may hold the only refresh token that is still valid.
+func (m *sessionManager) refreshUntil(ctx context.Context, keys sessionKeys, session store.Session, content sessionContent) (*sessionContent, error) {
+	type outcome struct {
+		content *sessionContent
+		err     error
+	}
+	answer := make(chan outcome, 1)
+	go func() {
+		refreshed, err := m.refresh(context.WithoutCancel(ctx), keys, session, content)
+		answer <- outcome{refreshed, err}
+	}()
+	var late <-chan time.Time
+	if deadline, bounded := ctx.Deadline(); bounded {
+		timer := time.NewTimer(time.Until(deadline))
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case o := <-answer:
+		return o.content, o.err
+	case <-late:
+		return nil, context.DeadlineExceeded
 	}
 }
 
