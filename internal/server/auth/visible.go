@@ -219,6 +219,10 @@ func (g *Guard) see(ctx context.Context, p *principal, required Requirement) (st
 		if required.Identified || required.Decides && p != g.anonymous {
 			return names, nil
 		}
+		if !reads(required.Verb) {
+			return store.Namespaces{}, problem.New(http.StatusForbidden, "user %[1]q is not allowed to %[2]s %[3]s.%[4]s in the whole cluster, nor to list %[3]s.%[4]s in any namespace: to %[2]s those of a namespace requires both permissions there",
+				p.user.Username, required.Verb, resourceName, resourceGroup)
+		}
 		return store.Namespaces{}, refusal(p, required.Verb)
 	}
 	if reads(required.Verb) {
