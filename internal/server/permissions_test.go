@@ -2,10 +2,13 @@ package server_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -30,6 +33,56 @@ func (r limitedReviews) Create(ctx context.Context, review *authorizationv1.Subj
 		review.Status.Allowed = false
 	}
 	return review, err
+}
+
+// permissionsOf is what an image says that a user may do with it, nil if it does not say.
+func (f *fixture) permissionsOf(user, image string) map[string]bool {
+	f.t.Helper()
+	a := f.do(http.MethodGet, "/api/v1/images/"+escape(image), "", f.as(user))
+	if a.status != http.StatusOK {
+		f.t.Fatalf("%s as %s: %d %s", image, user, a.status, a.body)
+	}
+	var answer struct{ Permissions map[string]bool }
+	f.must(json.Unmarshal([]byte(a.body), &answer))
+	return answer.Permissions
+}
+
+// An image says what its caller may do with it in the namespaces that it sees, as the requests ask for it.
+func TestPermissionsOfImages(t *testing.T) {
+	t.Parallel()
+	f := newMatrixFixture(t, nil, func(c *server.Config) {
+		c.Reviews.Access = limitedReviews{AccessReviewer: c.Reviews.Access, refuses: func(user, verb, namespace string) bool {
+			return user == "two" && verb == auth.VerbDelete && namespace == "bank"
+		}}
+	})
+	both, updates, nothing := map[string]bool{"delete": true, "update": true}, map[string]bool{"delete": false, "update": true}, map[string]bool{"delete": false, "update": false}
+	for user, images := range map[string]map[string]map[string]bool{
+		"one": {shopImage: both, sharedImage: both}, "two": {shopImage: both, bankImage: updates, sharedImage: updates}, "all": {darkImage: both, looseImage: both},
+		"none": {shopImage: nothing}, signedIn: {shopImage: both}, anonymous: {shopImage: nothing},
+	} {
+		for image, want := range images {
+			if diff := cmp.Diff(want, f.permissionsOf(user, image)); diff != "" {
+				t.Errorf("%s as %s (-want +got):\n%s", image, user, diff)
+			}
+		}
+	}
+	f.do(http.MethodDelete, "/scan-results/"+escape(bankImage), "", f.as("two")).problem(t, http.StatusForbidden, "every namespace")
+	if list := f.do(http.MethodGet, "/api/v1/images", "", f.as("one")); list.status != http.StatusOK || strings.Contains(list.body, `"permissions"`) {
+		t.Errorf("a list: %d %s", list.status, list.body)
+	}
+}
+
+// Reading an image does not depend on whether its caller's other permissions can be checked.
+func TestPermissionsThatCannotBeChecked(t *testing.T) {
+	t.Parallel()
+	f := newMatrixFixture(t, nil, func(c *server.Config) {
+		c.Reviews.Access = limitedReviews{AccessReviewer: c.Reviews.Access, fails: func(_, verb, _ string) bool { return verb == auth.VerbUpdate }}
+	})
+	for _, user := range []string{"one", "all"} {
+		if got := f.permissionsOf(user, shopImage); got != nil {
+			t.Errorf("as %s: %v", user, got)
+		}
+	}
 }
 
 // A refusal says which permission is missing, also when it is not the one that the request is about.

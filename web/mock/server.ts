@@ -40,6 +40,7 @@ import {
 import {
   bodyOf,
   json,
+  permissionsOf,
   problem,
   Users,
   visibleImages,
@@ -367,7 +368,13 @@ export class MockOperator {
       return void response
         .writeHead(200, { "Content-Type": "application/vnd.syft+json" })
         .end('{"artifacts":[]}');
-    return void json(response, image);
+    const permissions = permissionsOf(
+      image,
+      sums,
+      this.users.describe(request),
+      this.users.of(request) ?? { user: "" },
+    );
+    return void json(response, { ...image, permissions });
   }
 
   #search(sums: Sums, images: Image[], params: URLSearchParams): SearchResults {

@@ -278,6 +278,24 @@ func (g *Guard) May(ctx context.Context, verb string, names []string) (store.Nam
 	return store.OnlyNamespaces(granted...), err
 }
 
+// MayInAll reports whether the caller of a request may use a verb in all of some namespaces or, if there are none, in the whole cluster.
+func (g *Guard) MayInAll(ctx context.Context, verb string, names []string) (bool, error) {
+	if admitted, found := AdmissionOf(ctx); found && admitted.Anonymous && !reads(verb) {
+		return false, nil
+	}
+	// Who may not, seldom may in the first one. Then nobody is asked about the others.
+	for _, part := range [][]string{names[:min(1, len(names))], names} {
+		may, err := g.May(ctx, verb, part)
+		if err != nil || may.All() {
+			return may.All(), err
+		}
+		if len(part) == 0 || slices.ContainsFunc(part, func(name string) bool { return !may.Contains(name) }) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
 // Access is something that a caller may want to do with objects in the Kubernetes API.
 type Access struct {
 	// Verb is one of Kubernetes, Resource a resource of the group of scan results.
