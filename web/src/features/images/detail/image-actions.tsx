@@ -18,10 +18,12 @@ export function ImageActions({ image }: { image: Image }) {
   const canRemove = useCanRemove() || image.permissions?.delete;
   const canScan = useCanScan() || image.permissions?.update;
   return (
-    <div className="flex flex-wrap gap-2">
-      <Downloads image={image} />
-      {canScan && <ScanAgain imageId={image.imageId} denied={isDenied(image, "rescan")} />}
-      {canRemove && <Remove imageId={image.imageId} denied={isDenied(image, "remove")} />}
+    <div className="space-y-2">
+      <div className="flex flex-wrap gap-2">
+        <Downloads image={image} />
+        {canScan && <ScanAgain imageId={image.imageId} denied={isDenied(image, "rescan")} />}
+        {canRemove && <Remove imageId={image.imageId} denied={isDenied(image, "remove")} />}
+      </div>
       {canScan && isDenied(image, "rescan") && <Denied action="rescan" />}
       {canRemove && isDenied(image, "remove") && <Denied action="remove" />}
     </div>
@@ -32,7 +34,7 @@ const reasonId = (action: PermittedAction) => `${action}-denied`;
 
 function Denied({ action }: { action: PermittedAction }) {
   return (
-    <p id={reasonId(action)} className="max-w-96 basis-full text-[13px] text-muted">
+    <p id={reasonId(action)} className="max-w-96 text-[13px] text-muted">
       {deniedReason[action]}
     </p>
   );
