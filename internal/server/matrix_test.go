@@ -40,7 +40,7 @@ func formatsOf(t *testing.T, route string) []string {
 		object, _ := at.(map[string]any)
 		if reference, ok := object["$ref"].(string); ok {
 			object = root
-			for _, name := range strings.Split(strings.TrimPrefix(reference, "#/"), "/") {
+			for name := range strings.SplitSeq(strings.TrimPrefix(reference, "#/"), "/") {
 				object, _ = object[name].(map[string]any)
 			}
 		}

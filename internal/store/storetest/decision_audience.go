@@ -30,7 +30,10 @@ func (f *fixture) told(t *testing.T, in store.Namespaces, since int64) []string 
 		}
 		var data store.DecisionEvent
 		must(t, json.Unmarshal(e.Data, &data))
-		text := strings.TrimSpace(fmt.Sprint(strings.TrimPrefix(string(e.Kind), "decision."), " ", data.Action))
+		text := strings.TrimPrefix(string(e.Kind), "decision.")
+		if data.Action != "" {
+			text += "/" + string(data.Action)
+		}
 		if data.Object != nil {
 			text += " " + data.Object.Name
 		}
@@ -79,12 +82,12 @@ var decisionAudienceTests = map[string]func(*testing.T, *fixture){
 		last := f.last(t)
 		f.decide(t, append(kept, moved)...)
 		f.expectTold(t, "begin", last, map[string][]string{
-			"a": {"changed applied both", "changed applied in a", "changed applied moved"},
-			"b": {"changed applied both", "changed applied investigated", "changed applied of images"}, "c": nil,
+			"a": {"changed/applied both", "changed/applied in a", "changed/applied moved"},
+			"b": {"changed/applied both", "changed/applied investigated", "changed/applied of images"}, "c": nil,
 			"": {
-				"changed applied both AcceptedRisk false jane", "changed applied in a AcceptedRisk false jane", "changed applied in b AcceptedRisk false jane",
-				"changed applied investigated UnderInvestigation false jane", "changed applied moved AcceptedRisk false jane",
-				"changed applied nothing AcceptedRisk false jane", "changed applied of images AcceptedRisk false jane",
+				"changed/applied both AcceptedRisk false jane", "changed/applied in a AcceptedRisk false jane", "changed/applied in b AcceptedRisk false jane",
+				"changed/applied investigated UnderInvestigation false jane", "changed/applied moved AcceptedRisk false jane",
+				"changed/applied nothing AcceptedRisk false jane", "changed/applied of images AcceptedRisk false jane",
 			},
 		})
 		// Those who were shown what was said before learn that it is no more, and nothing of what is said now.
@@ -92,7 +95,7 @@ var decisionAudienceTests = map[string]func(*testing.T, *fixture){
 		moved.Vulnerabilities, moved.ExpiresAt = []string{"CVE-2"}, start.Add(48*time.Hour)
 		f.decide(t, append(kept, moved)...)
 		f.expectTold(t, "move", last, map[string][]string{
-			"a": {"changed changed moved"}, "b": {"changed changed moved"}, "c": nil, "": {"changed changed moved AcceptedRisk true jane"},
+			"a": {"changed/changed moved"}, "b": {"changed/changed moved"}, "c": nil, "": {"changed/changed moved AcceptedRisk true jane"},
 		})
 		last = f.last(t)
 		f.clock.set(start.Add(24 * time.Hour))
@@ -108,7 +111,7 @@ var decisionAudienceTests = map[string]func(*testing.T, *fixture){
 		must(t, f.DeleteImage(t.Context(), store.AllNamespaces(), store.AllNamespaces(), keys[1].ImageID))
 		last = f.last(t)
 		f.decide(t)
-		f.expectTold(t, "end", last, map[string][]string{"a": {"changed removed both", "changed removed in a"}, "b": nil})
+		f.expectTold(t, "end", last, map[string][]string{"a": {"changed/removed both", "changed/removed in a"}, "b": nil})
 	},
 	"Events about many decisions of the cluster have no numbers of others": func(t *testing.T, f *fixture) {
 		f.clock.set(oldBuild.Built)
@@ -123,7 +126,7 @@ var decisionAudienceTests = map[string]func(*testing.T, *fixture){
 		}
 		last := f.last(t)
 		f.decide(t, many...)
-		for namespace, want := range map[string][]string{"a": {"changed changed"}, "b": nil, "": {"changed changed and 4"}} {
+		for namespace, want := range map[string][]string{"a": {"changed/changed"}, "b": nil, "": {"changed/changed and 4"}} {
 			got := f.told(t, store.AllNamespaces().In(namespace), last)
 			if len(got) > store.MaxDecisionEvents {
 				got = slices.Clone(got[store.MaxDecisionEvents:])
