@@ -35,6 +35,7 @@ var answers = map[string]string{
 	"/api/v1/vulnerabilities/GHSA-jfh8-c2jp-5v3q": `{"id":"GHSA-jfh8-c2jp-5v3q","affected":1,"images":1,"workloads":1,"records":[{"id":"CVE-2021-44228","namespace":"n","severity":"Critical","risk":1}]}`,
 	"/api/v1/images/docker.io/library/alpine@sha256:" + digest + "/findings": `{"total":2,"items":[
 		{"package":{"name":"log4j-core","version":"2.14.1","type":"java-archive"},"fix":{"state":"fixed","versions":["2.15.0","2.12.2"]},"firstSeen":"2026-10-01T12:00:00Z","owners":["Team Shop","HOSTILE"],"due":{"at":"2026-10-15T12:00:00Z","overdue":true,"policy":"default"},
+		 "decisions":[{"status":"UnderInvestigation","suppresses":false,"since":"2026-11-01T12:00:00Z","object":{"kind":"VulnerabilityException","namespace":"shop","name":"HOSTILE"}}],
 		 "vulnerability":{"id":"CVE-2021-44228","namespace":"n","aliases":["GHSA-jfh8-c2jp-5v3q"],"severity":"Critical","risk":99.94,"epss":{"score":0.944,"percentile":1},
 		  "kev":[{"dateAdded":"2021-12-10","dueDate":"HOSTILE"}],"cvss":[{"version":"3.1","vector":"v","score":10}],"dataSource":"https://example.com/HOSTILE","description":"HOSTILE"},
 		 "details":[{"matcher":"java-matcher","type":"exact-direct-match","searchedBy":{"name":"HOSTILE"},"found":{"constraint":"<2.15.0"}}],
@@ -70,7 +71,7 @@ var answers = map[string]string{
 		"from":{"imageId":"r.example/web@sha256:` + digest + `","platform":"linux/amd64"},"to":{"imageId":"r.example/web@sha256:` + strings.Repeat("f", 64) + `","platform":"linux/amd64"},
 		"evaluation":{"state":"evaluated","opened":{"critical":1,"high":0,"medium":2,"low":3,"negligible":0,"unknown":0},"closed":{"critical":0,"high":4,"medium":0,"low":0,"negligible":0,"unknown":0}}}]}`,
 	"/api/v1/events": `{"sequence":3,"last":3,"logId":"x","items":[
-		{"type":"event","sequence":1,"logId":"a","at":"2026-11-23T11:00:00Z","kind":"image.failed","imageId":"r.example/HOSTILE","platform":"p","data":{"reason":"ImageNotFound","message":"HOSTILE"}},
+		{"type":"event","sequence":1,"logId":"a","at":"2026-11-23T11:00:00Z","kind":"image.failed","imageId":"r.example/HOSTILE@sha256:` + digest + `","platform":"p","data":{"reason":"ImageNotFound","message":"HOSTILE"}},
 		{"type":"event","sequence":2,"logId":"b","at":"2026-11-23T11:00:01Z","kind":"rollout.changed","data":{"workload":{"kind":"Deployment","namespace":"shop","name":"HOSTILE"},"container":"HOSTILE"}},
 		{"type":"event","sequence":3,"logId":"c","at":"2026-11-23T11:00:02Z","kind":"HOSTILE","data":"HOSTILE"}]}`,
 }
@@ -106,6 +107,7 @@ func TestOutput(t *testing.T) {
 		"findings-wide":       {"findings", image, "-o", "wide"},
 		"suppressed":          {"findings", image, "--suppressed"},
 		"why":                 {"why", image, "CVE-2021-44228"},
+		"why-wide":            {"why", image, "CVE-2021-44228", "-o", "wide"},
 		"why-alias":           {"why", image, "GHSA-jfh8-c2jp-5v3q"},
 		"affected":            {"affected", "CVE-2021-44228", "-A"},
 		"suppressed-affected": {"affected", "CVE-2021-44228", "--suppressed"},
@@ -117,6 +119,8 @@ func TestOutput(t *testing.T) {
 		"rollouts":            {"rollouts"},
 		"watch":               {"watch", "-A", "--replay", "--limit", "3"},
 		"watch-json":          {"watch", "-A", "--replay", "--limit", "3", "-o", "json"},
+		"watch-yaml":          {"watch", "-A", "--replay", "--limit", "3", "-o", "yaml"},
+		"watch-wide":          {"watch", "-A", "--replay", "--limit", "3", "-o", "wide"},
 		"not-found":           {"affected", "CVE-0-0"},
 		"ambiguous":           {"findings", "r.example"},
 	} {

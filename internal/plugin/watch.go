@@ -26,6 +26,8 @@ const (
 	// pollEvery is how often watch asks for new events, maxPause how long it waits at most while the operator cannot be reached.
 	pollEvery = 2 * time.Second
 	maxPause  = 30 * time.Second
+	// maxWideDetail bounds the data of an event in a wide line.
+	maxWideDetail = 16 << 10
 )
 
 func (o *options) watchCommand() *cobra.Command {
@@ -39,7 +41,7 @@ func (o *options) watchCommand() *cobra.Command {
 where it was after the operator or the API server could not be reached. With -n or in the namespace of the current context, it prints the events of objects in the namespace,
 of the images that run there, and of vulnerability databases.
 
-With -o json, each event is one line.`,
+With -o json, each event is one line; with -o yaml, each is a document. -o wide shows whole image IDs and data.`,
 		Example: `  # Rollouts in all namespaces
   kubectl scanner watch -A --kind rollout.changed,rollout.evaluated
 
@@ -51,9 +53,6 @@ With -o json, each event is one line.`,
 	cmd.Flags().BoolVar(&replay, "replay", false, "Print the events that the operator retains, too")
 	cmd.Flags().IntVar(&limit, "limit", 0, "End after this number of events; 0 means never")
 	cmd.RunE = o.run(func(ctx context.Context, c *client, namespace string, _ []string) error {
-		if o.output != "" && o.output != "json" {
-			return fmt.Errorf("--output %q is not supported by watch; it supports json", o.output)
-		}
 		w := watcher{o: o, c: c, namespace: namespace, limit: limit, query: url.Values{"kind": kinds, "limit": {strconv.Itoa(maxPage)}}}
 		if limit < 0 {
 			return fmt.Errorf("--limit is %d, but must not be negative", limit)
@@ -225,14 +224,21 @@ func (w *watcher) concerns(ctx context.Context, event api.Event) (bool, error) {
 	return false, nil
 }
 
-// print writes an event as one line.
+// print writes an event: as one line, or as a document of YAML.
 func (w *watcher) print(event api.Event) error {
-	if w.o.output == "json" {
+	if w.o.output == "json" || w.o.output == "yaml" {
 		content, err := json.Marshal(event)
 		if err != nil {
 			return err
 		}
-		_, err = w.o.out.Write(append(escapedJSON(content), '\n'))
+		if w.o.output == "json" {
+			_, err = w.o.out.Write(append(escapedJSON(content), '\n'))
+			return err
+		}
+		if content, err = toYAML(content); err != nil {
+			return err
+		}
+		_, err = w.o.out.Write(append([]byte("---\n"), content...))
 		return err
 	}
 	var data eventData
@@ -255,7 +261,11 @@ func (w *watcher) print(event api.Event) error {
 	if data.Reason != "" {
 		text = strings.TrimSpace(data.Reason + " " + data.Message)
 	}
+	limit := 3 * maxCell
+	if w.o.output == "wide" {
+		limit = maxWideDetail
+	}
 	_, err := fmt.Fprintf(w.o.out, "%s  %-18s  %s  %s\n", event.At.In(w.o.now().Location()).Format(time.DateTime), printable(truncate.Ellipsis(string(event.Kind), maxCell)),
-		printable(truncate.Ellipsis(cmp.Or(subject, "-"), maxWideCell)), printable(truncate.Ellipsis(text, 3*maxCell)))
+		printable(truncate.Ellipsis(cmp.Or(subject, "-"), maxWideCell)), printable(truncate.Ellipsis(text, limit)))
 	return err
 }

@@ -34,7 +34,7 @@ func (o *options) whyCommand() *cobra.Command {
 		Use:   "why IMAGE CVE",
 		Short: "Explain why an image has a vulnerability, and where it runs",
 		Long: `Explain why an image has a vulnerability: the packages, their locations and layers, how they were matched, what fixes them, and which containers run
-the image. IMAGE is as for "findings"; CVE is the ID or an alias of the vulnerability.
+the image. IMAGE is as for "findings"; CVE is the ID or an alias of the vulnerability. -o wide adds due dates, decisions and owners.
 
 The exit code is 2 if the image does not have the vulnerability.`,
 		Example: `  kubectl scanner why nginx:1.27 CVE-2024-0001
@@ -128,6 +128,9 @@ func (o *options) explain(image string, findings []api.Finding, places []api.Pre
 		}
 		linef(o.out, "Package:        %s %s (%s)", f.Package.Name, f.Package.Version, f.Package.Type)
 		linef(o.out, "Fixed in:       %s", orNone(fixedIn(f.Fix)))
+		if o.output == "wide" {
+			o.explainDecisions(f)
+		}
 		for _, l := range f.Locations {
 			linef(o.out, "Location:       %s%s", l.Path, inLayer(l))
 		}
@@ -153,10 +156,37 @@ func (o *options) explain(image string, findings []api.Finding, places []api.Pre
 	}
 	linef(o.out, "Runs in:")
 	for _, p := range places {
-		linef(o.out, "  %s/%s (container %s) for %s", p.Workload.Namespace, workload(p.Workload), p.Container, o.age(&p.Since))
+		owner := ""
+		if o.output == "wide" {
+			owner = ", owner: " + orNone(value(p.Workload.Owner))
+		}
+		linef(o.out, "  %s/%s (container %s) for %s%s", p.Workload.Namespace, workload(p.Workload), p.Container, o.age(&p.Since), owner)
 	}
 	if len(places) == maxPlaces {
 		linef(o.out, "  … and possibly more")
+	}
+}
+
+// explainDecisions writes until when a finding is due, and what was decided about it.
+func (o *options) explainDecisions(f api.Finding) {
+	until := orNone(due(f.Due))
+	if f.Due != nil {
+		until += ", by the policy " + f.Due.Policy
+	}
+	linef(o.out, "Due:            %s", until)
+	if f.Decisions == nil {
+		return
+	}
+	for _, d := range *f.Decisions {
+		name := d.Object.Name
+		if d.Object.Namespace != nil {
+			name = *d.Object.Namespace + "/" + name
+		}
+		suppresses := ""
+		if d.Suppresses {
+			suppresses = ", suppresses it"
+		}
+		linef(o.out, "Decision:       %s (%s %s)%s", string(d.Status), d.Object.Kind, name, suppresses)
 	}
 }
 

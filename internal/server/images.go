@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,8 +11,12 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/report"
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
+	"github.com/scanner-operator/scanner-operator/internal/server/auth"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
+
+// permissionsPatience bounds the check of permissions that an answer about an image states.
+const permissionsPatience = 2 * time.Second
 
 // ListImages answers a page of images.
 func (o operations) ListImages(ctx context.Context, request api.ListImagesRequestObject) (api.ListImagesResponseObject, error) {
@@ -56,7 +61,28 @@ func (o operations) GetImage(ctx context.Context, request api.GetImageRequestObj
 	if err != nil {
 		return nil, err
 	}
-	return api.GetImage200JSONResponse(o.s.toImage(image)), nil
+	answer := o.s.toImage(image)
+	answer.Permissions = o.s.permissionsOf(ctx, key.ImageID)
+	return api.GetImage200JSONResponse(answer), nil
+}
+
+// permissionsOf says what the caller may do with an image in the visible namespaces, nil while that cannot be checked: who may read must not wait for it.
+func (s *Server) permissionsOf(ctx context.Context, imageID string) *api.ImagePermissions {
+	ctx, cancel := context.WithTimeout(ctx, permissionsPatience)
+	defer cancel()
+	names, err := s.store.ImageNamespaces(ctx, imageID)
+	if err != nil {
+		return nil
+	}
+	// What others run must not show.
+	names = slices.DeleteFunc(names, func(name string) bool { return !visible(ctx).Contains(name) })
+	var may api.ImagePermissions
+	for verb, allowed := range map[string]*bool{auth.VerbDelete: &may.Delete, auth.VerbUpdate: &may.Update} {
+		if *allowed, err = s.guard.MayInAll(ctx, verb, names); err != nil {
+			return nil
+		}
+	}
+	return &may
 }
 
 // ListPresences answers a page of where and when an image ran.

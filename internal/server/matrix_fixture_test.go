@@ -304,10 +304,13 @@ func (f *fixture) happen(clk *matrixClock, holds func(namespace string) bool) {
 	}
 	f.must(f.store.RecordDay(ctx))
 	decision := store.Decision{
-		Object: store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: "accepted"}, Vulnerabilities: []string{"CVE-2020-0000"},
+		Object: store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: "accepted"}, Vulnerabilities: []string{"CVE-2024-0000"},
 		Status: model.DecisionAcceptedRisk, Author: "dark-admin", ExpiresAt: clk.Now().Add(90 * time.Minute),
 	}
 	decisions := []store.Decision{decision}
+	// That of what only dark runs is told there only.
+	decision.Object.Name, decision.Vulnerabilities = "of-the-dark", []string{"CVE-2024-dark-only"}
+	decisions = append(decisions, decision)
 	for _, tried := range []string{"tried", "tried-again"} {
 		decision.Object.Name, decision.Vulnerabilities, decision.DryRun, decision.ExpiresAt = tried, []string{"CVE-2024-0001"}, true, time.Time{}
 		decisions = append(decisions, decision)

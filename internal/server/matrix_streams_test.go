@@ -33,7 +33,7 @@ var eventKinds = map[store.EventKind]string{
 	store.EventFindingOpened: toCluster, store.EventFindingClosed: toCluster, store.EventFindingChanged: toCluster, store.EventFindingOverdue: toCluster, store.EventDatabaseUpdated: toEverybody,
 	store.EventScannerChanged: toNamespace, store.EventPodSetChanged: toNamespace, store.EventSheroChanged: toNamespace, store.EventRolloutChanged: toNamespace,
 	store.EventRolloutEvaluated: toNamespace, store.EventImageIntroduced: toNamespace, store.EventChangeRequested: toCluster,
-	store.EventDecisionChanged: toEverybody, store.EventDecisionExpired: toEverybody, store.EventDecisionExpiring: toEverybody, store.EventDatabaseStale: toEverybody,
+	store.EventDecisionChanged: toNamespace, store.EventDecisionExpired: toNamespace, store.EventDecisionExpiring: toNamespace, store.EventDatabaseStale: toEverybody,
 	store.EventCoverageLost: toNamespace, store.EventNamespaceOverdue: toNamespace,
 }
 
@@ -41,11 +41,18 @@ var eventKinds = map[store.EventKind]string{
 type eventPage struct {
 	Sequence, Last int64
 	LogID          string
-	Items          []struct {
-		Sequence      int64
-		Kind, ImageID string
-		Data          json.RawMessage
-	}
+	Items          []eventItem
+}
+
+// eventItem is an event as it is told.
+type eventItem struct {
+	Sequence                int64
+	Kind, ImageID, Platform string
+	Data                    json.RawMessage
+}
+
+func (e eventItem) String() string {
+	return fmt.Sprintf("%d %s %s %s %s", e.Sequence, e.Kind, e.ImageID, e.Platform, e.Data)
 }
 
 func (f *fixture) eventPage(user, query string) eventPage {
@@ -59,10 +66,41 @@ func (f *fixture) eventPage(user, query string) eventPage {
 	return page
 }
 
-// TestMatrixOfEventKinds reads the events of each kind as each user.
+// replayed are the events that the WebSocket tells a user, in the form of a page.
+func (f *fixture) replayed(user string, last int64) []string {
+	f.t.Helper()
+	connection, a := f.dialPath(eventsPath+"?since=0", f.as(user))
+	if connection == nil {
+		f.t.Fatalf("%s: %+v", user, a)
+	}
+	var told []string
+	for {
+		_, content, err := connection.ReadMessage()
+		f.must(err)
+		var m struct {
+			Type string
+			eventItem
+		}
+		f.must(json.Unmarshal(content, &m))
+		switch {
+		case m.Type == "event":
+			// Who sees everything is told no position behind an event.
+			if told = append(told, m.eventItem.String()); user == "all" && m.Sequence == last {
+				return told
+			}
+		case m.Type == "position" && m.Sequence >= last:
+			// Callers who see some namespaces are told it with a ping, after everything else.
+			return told
+		case m.Type == "reset":
+			f.t.Fatalf("%s: %s", user, content)
+		}
+	}
+}
+
+// TestMatrixOfEventKinds reads the events of each kind as each user, as pages and from the WebSocket.
 func TestMatrixOfEventKinds(t *testing.T) {
 	t.Parallel()
-	f := newMatrixFixture(t, nil, nil)
+	f := newMatrixFixture(t, nil, func(c *server.Config) { c.Limits.PingInterval, c.Limits.PongTimeout = 5*time.Millisecond, time.Hour })
 	f.must(f.store.RequestScan(t.Context(), store.AllNamespaces(), store.AllNamespaces(), shopImage))
 	f.must(f.store.DeleteImage(t.Context(), store.AllNamespaces(), store.AllNamespaces(), shopImage))
 	for _, kind := range store.EventKinds() {
@@ -73,7 +111,7 @@ func TestMatrixOfEventKinds(t *testing.T) {
 		for user := range matrixUsers {
 			some := user == "all" || told != toCluster
 			page := f.eventPage(user, "since=0&limit=1000&kind="+string(kind))
-			if (len(page.Items) > 0) != some && kind != store.EventFindingChanged {
+			if (len(page.Items) > 0) != some {
 				t.Errorf("%s as %s: %d events, they are told to %s", kind, user, len(page.Items), told)
 			}
 			for _, item := range page.Items {
@@ -82,6 +120,16 @@ func TestMatrixOfEventKinds(t *testing.T) {
 					t.Errorf("%s as %s: %+v", kind, user, item)
 				}
 			}
+		}
+	}
+	for user := range matrixUsers {
+		page := f.eventPage(user, "since=0&limit=1000")
+		var want []string
+		for _, item := range page.Items {
+			want = append(want, item.String())
+		}
+		if diff := cmp.Diff(want, f.replayed(user, page.Last)); diff != "" || len(want) == 0 {
+			t.Errorf("the WebSocket of %s (-page +WebSocket):\n%s", user, diff)
 		}
 	}
 	for kind := range eventKinds {
@@ -169,21 +217,31 @@ func TestMatrixOfStreams(t *testing.T) {
 	for _, image := range []string{darkImage, bankImage, shopImage, sharedImage} {
 		f.scan(model.ImageKey{ImageID: image, Platform: linux}, packageOf("fresh", image))
 	}
+	// The other kind of event that results have; that of an image that only others run comes first.
+	for _, image := range []string{looseImage, darkImage, shopImage} {
+		f.must(f.store.SaveReport(t.Context(), store.AllNamespaces(), image, store.Report{Content: []byte(`{"again":1}`)}))
+	}
 	for user, want := range map[string][]string{
 		"one": {shopImage, sharedImage}, "two": {bankImage, shopImage, sharedImage}, "all": {darkImage, bankImage, shopImage, sharedImage},
 		signedIn: {shopImage, sharedImage}, anonymous: {shopImage, sharedImage},
 	} {
 		var results, told []string
 		f.must(followers[user].results.SetReadDeadline(time.Now().Add(patience)))
-		for range want {
+		withReports := append(slices.Clone(want), shopImage)
+		if user == "all" {
+			withReports = append(slices.Clone(want), looseImage, darkImage, shopImage)
+		}
+		for range withReports {
 			results = append(results, next(t, followers[user].results))
+		}
+		for range want {
 			m := message(t, followers[user].events)
 			for m.Type == "position" {
 				m = message(t, followers[user].events)
 			}
 			told = append(told, m.ImageID)
 		}
-		if diff := cmp.Diff([][]string{want, want}, [][]string{results, told}); diff != "" {
+		if diff := cmp.Diff([][]string{withReports, want}, [][]string{results, told}); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", user, diff)
 		}
 	}

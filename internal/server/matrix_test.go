@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -26,15 +28,62 @@ type matrixRow struct {
 	other string
 }
 
-// formats are those of exports.
-var (
-	findingFormats = []string{"?format=cyclonedx-json", "?format=spdx-json", "?format=sarif", "?format=csv", "?format=openvex", "?format=cyclonedx-vex"}
-	listFormats    = []string{"?format=csv"}
-)
+// formatsOf lists the formats in which a route answers, as the specification has them.
+func formatsOf(t *testing.T, route string) []string {
+	t.Helper()
+	document, err := specification()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, _ := document.(map[string]any)
+	resolve := func(at any) map[string]any {
+		object, _ := at.(map[string]any)
+		if reference, ok := object["$ref"].(string); ok {
+			object = root
+			for name := range strings.SplitSeq(strings.TrimPrefix(reference, "#/"), "/") {
+				object, _ = object[name].(map[string]any)
+			}
+		}
+		return object
+	}
+	method, path, _ := strings.Cut(route, " ")
+	item := resolve(resolve(root["paths"])[path])
+	parameters, _ := resolve(item[strings.ToLower(method)])["parameters"].([]any)
+	shared, _ := item["parameters"].([]any)
+	var formats []string
+	for _, one := range append(shared, parameters...) {
+		parameter := resolve(one)
+		if parameter["name"] != "format" {
+			continue
+		}
+		values, _ := resolve(parameter["schema"])["enum"].([]any)
+		for _, value := range values {
+			formats = append(formats, fmt.Sprint(value))
+		}
+	}
+	return formats
+}
 
-func withFormats(target string, formats []string, queries ...string) []string {
+// targetsOf are the targets of a row, the first of them in each format of the route.
+func targetsOf(t *testing.T, route string) []string {
+	t.Helper()
+	targets := slices.Clone(matrix[route].targets)
+	if len(targets) == 0 {
+		return nil
+	}
+	for _, format := range formatsOf(t, route) {
+		target, separator := targets[0], "?"
+		if strings.Contains(target, "?") {
+			separator = "&"
+		}
+		targets = append(targets, target+separator+"format="+format)
+	}
+	return targets
+}
+
+func withQueries(target string, queries ...string) []string {
 	targets := []string{target}
-	for _, query := range append(slices.Clone(formats), queries...) {
+	for _, query := range queries {
 		targets = append(targets, target+query)
 	}
 	return targets
@@ -51,34 +100,34 @@ var matrix = map[string]matrixRow{
 	"GET /subscribe":                             {other: "TestMatrixOfStreams"},
 	"GET /api/wds/logs":                          {other: "TestMatrixOfStreams"},
 	"GET /api/v1/overview":                       {targets: []string{"/api/v1/overview"}},
-	"GET /api/v1/images":                         {targets: withFormats("/api/v1/images", findingFormats, "?pageSize=1", "?owner=common", "?text=a&sort=-severity", "?namespace=bank", "?namespace=dark", "?epss=0.1", "?overdue=true", "?base="+baseLayer)},
-	"GET /api/v1/images/{imageId}":               {targets: withFormats("/api/v1/images/IMAGE", findingFormats)},
-	"GET /api/v1/images/{imageId}/findings":      {targets: withFormats("/api/v1/images/IMAGE/findings", findingFormats, "?closed=true", "?closed=true&format=csv", "?pageSize=1", "?suppressed=true", "?sort=due&pageSize=1", "?overdue=true", "?dueBefore=2026-03-02T00:00:00Z", "?origin=base", "?origin=image")},
+	"GET /api/v1/images":                         {targets: withQueries("/api/v1/images", "?pageSize=1", "?owner=common", "?text=a&sort=-severity", "?namespace=bank", "?namespace=dark", "?epss=0.1", "?overdue=true", "?base="+baseLayer)},
+	"GET /api/v1/images/{imageId}":               {targets: []string{"/api/v1/images/IMAGE"}},
+	"GET /api/v1/images/{imageId}/findings":      {targets: withQueries("/api/v1/images/IMAGE/findings", "?closed=true", "?closed=true&format=csv", "?pageSize=1", "?suppressed=true", "?sort=due&pageSize=1", "?overdue=true", "?dueBefore=2026-03-02T00:00:00Z", "?origin=base", "?origin=image")},
 	"GET /api/v1/images/{imageId}/packages":      {targets: []string{"/api/v1/images/IMAGE/packages", "/api/v1/images/IMAGE/packages?pageSize=1", "/api/v1/images/IMAGE/packages?layer=1", "/api/v1/images/IMAGE/packages?severity=High", "/api/v1/images/IMAGE/packages?origin=base"}},
 	"GET /api/v1/images/{imageId}/layers":        {targets: []string{"/api/v1/images/IMAGE/layers", "/api/v1/images/IMAGE/layers?vulnerable=true", "/api/v1/images/IMAGE/layers?origin=image"}},
-	"GET /api/v1/images/{imageId}/sbom":          {targets: withFormats("/api/v1/images/IMAGE/sbom", []string{"?format=cyclonedx-json", "?format=spdx-json"})},
+	"GET /api/v1/images/{imageId}/sbom":          {targets: []string{"/api/v1/images/IMAGE/sbom"}},
 	"GET /api/v1/images/{imageId}/newer-tags":    {targets: []string{"/api/v1/images/IMAGE/newer-tags", "/api/v1/images/IMAGE/newer-tags?platform=linux/amd64"}},
 	"PUT /api/v1/images/{imageId}/newer-tags":    {other: "TestWhoMayDoWhat: scan pods only"},
 	"POST /api/v1/images/{imageId}/scan":         {other: "TestMatrixOfChanges"},
 	"GET /api/v1/images/{imageId}/presences":     {targets: []string{"/api/v1/images/IMAGE/presences", "/api/v1/images/IMAGE/presences?pageSize=1"}},
-	"GET /api/v1/vulnerabilities":                {targets: withFormats("/api/v1/vulnerabilities", listFormats, "?pageSize=1", "?owner=common", "?fixable=true&sort=-severity", "?overdue=true", "?text=CVE", "?namespace=bank", "?namespace=dark")},
+	"GET /api/v1/vulnerabilities":                {targets: withQueries("/api/v1/vulnerabilities", "?pageSize=1", "?owner=common", "?fixable=true&sort=-severity", "?overdue=true", "?text=CVE", "?namespace=bank", "?namespace=dark")},
 	"GET /api/v1/vulnerabilities/{id}":           {targets: []string{"/api/v1/vulnerabilities/CVE-2024-0000", "/api/v1/vulnerabilities/CVE-2024-0001", "/api/v1/vulnerabilities/GHSA-CVE-2024-0000", "/api/v1/vulnerabilities/CVE-0"}},
-	"GET /api/v1/vulnerabilities/{id}/exposures": {targets: withFormats("/api/v1/vulnerabilities/CVE-2024-0000/exposures", listFormats, "?pageSize=1", "?owner=common", "?namespace=bank", "?namespace=dark")},
-	"GET /api/v1/vulnerabilities/{id}/affected":  {targets: withFormats("/api/v1/vulnerabilities/CVE-2024-0000/affected", listFormats, "?pageSize=1", "?owner=common", "?on=2026-03-01", "?closed=true", "?suppressed=true", "?namespace=bank")},
-	"GET /api/v1/decisions":                      {targets: withFormats("/api/v1/decisions", listFormats, "?pageSize=1", "?state=all", "?state=all&format=csv", "?state=all&since=2026-01-01T00:00:00Z&until=2100-01-01T00:00:00Z", "?sort=name", "?sort=expiresAt", "?status=AcceptedRisk", "?vulnerability=CVE-2024-0001", "?author=somebody")},
+	"GET /api/v1/vulnerabilities/{id}/exposures": {targets: withQueries("/api/v1/vulnerabilities/CVE-2024-0000/exposures", "?pageSize=1", "?owner=common", "?namespace=bank", "?namespace=dark")},
+	"GET /api/v1/vulnerabilities/{id}/affected":  {targets: withQueries("/api/v1/vulnerabilities/CVE-2024-0000/affected", "?pageSize=1", "?owner=common", "?on=2026-03-01", "?closed=true", "?suppressed=true", "?namespace=bank")},
+	"GET /api/v1/decisions":                      {targets: withQueries("/api/v1/decisions", "?pageSize=1", "?state=all", "?state=all&format=csv", "?state=all&since=2026-01-01T00:00:00Z&until=2100-01-01T00:00:00Z", "?sort=name", "?sort=expiresAt", "?status=AcceptedRisk", "?vulnerability=CVE-2024-0001", "?author=somebody")},
 	"GET /api/v1/decisions/{decisionId}":         {targets: []string{"/api/v1/decisions/4503599627370000"}, other: "TestMatrixOfDecisions"},
-	"GET /api/v1/packages":                       {targets: withFormats("/api/v1/packages", listFormats, "?pageSize=1", "?owner=common", "?sort=-severity", "?vulnerable=true", "?overdue=true", "?name=openssl", "?namespace=bank", "?imageId=IMAGE")},
-	"GET /api/v1/workloads":                      {targets: withFormats("/api/v1/workloads", listFormats, "?pageSize=1", "?base="+baseLayer, "?owner=common", "?sort=-severity", "?namespace=bank", "?overdue=true")},
+	"GET /api/v1/packages":                       {targets: withQueries("/api/v1/packages", "?pageSize=1", "?owner=common", "?sort=-severity", "?vulnerable=true", "?overdue=true", "?name=openssl", "?namespace=bank", "?imageId=IMAGE")},
+	"GET /api/v1/workloads":                      {targets: withQueries("/api/v1/workloads", "?pageSize=1", "?base="+baseLayer, "?owner=common", "?sort=-severity", "?namespace=bank", "?overdue=true")},
 	"GET /api/v1/policies":                       {targets: []string{"/api/v1/policies"}},
 	"GET /api/v1/notification-rules":             {other: "TestMatrixOfNotificationRules"},
 	"POST /api/v1/notification-rules/test":       {other: "TestMatrixOfNotificationRules"},
-	"GET /api/v1/bases":                          {targets: withFormats("/api/v1/bases", listFormats, "?pageSize=1", "?sort=-severity", "?owner=common", "?namespace=bank", "?namespace=dark")},
-	"GET /api/v1/owners":                         {targets: withFormats("/api/v1/owners", listFormats, "?pageSize=1", "?sort=-severity", "?text=common", "?due=true", "?namespace=bank", "?namespace=dark")},
+	"GET /api/v1/bases":                          {targets: withQueries("/api/v1/bases", "?pageSize=1", "?sort=-severity", "?owner=common", "?namespace=bank", "?namespace=dark")},
+	"GET /api/v1/owners":                         {targets: withQueries("/api/v1/owners", "?pageSize=1", "?sort=-severity", "?text=common", "?due=true", "?namespace=bank", "?namespace=dark")},
 	"GET /api/v1/search":                         {targets: []string{"/api/v1/search?text=shop", "/api/v1/search?text=bank", "/api/v1/search?text=dark", "/api/v1/search?text=registry.example&limit=20", "/api/v1/search?text=openssl", "/api/v1/search?text=openssl@1", "/api/v1/search?text=common", "/api/v1/search?text=CVE-2024-000&limit=1"}},
-	"GET /api/v1/coverage":                       {targets: withFormats("/api/v1/coverage", listFormats, "?pageSize=1", "?owner=common", "?noOwner=true", "?state=Failed", "?text=broken", "?namespace=dark")},
+	"GET /api/v1/coverage":                       {targets: withQueries("/api/v1/coverage", "?pageSize=1", "?owner=common", "?noOwner=true", "?state=Failed", "?text=broken", "?namespace=dark")},
 	"GET /api/v1/rollouts":                       {targets: []string{"/api/v1/rollouts", "/api/v1/rollouts?pageSize=1", "/api/v1/rollouts?imageId=IMAGE", "/api/v1/rollouts?owner=common", "/api/v1/rollouts?namespace=bank"}},
 	"GET /api/v1/rollouts/{rolloutId}":           {targets: []string{"/api/v1/rollouts/4503599627370000"}, other: "TestMatrixOfIDs"},
-	"GET /api/v1/fixes":                          {targets: withFormats("/api/v1/fixes", listFormats, "?pageSize=1", "?owner=common", "?kev=true", "?overdue=true", "?action=update", "?action=newerTag", "?namespace=bank", "?namespace=dark", "?imageId=IMAGE")},
+	"GET /api/v1/fixes":                          {targets: withQueries("/api/v1/fixes", "?pageSize=1", "?owner=common", "?kev=true", "?overdue=true", "?action=update", "?action=newerTag", "?namespace=bank", "?namespace=dark", "?imageId=IMAGE")},
 	"GET /api/v1/fixes/preview":                  {targets: []string{"/api/v1/fixes/preview?action=rebuild&imageId=IMAGE", "/api/v1/fixes/preview?action=update&imageId=IMAGE&packageName=openssl&packageVersion=3.0.1&packageType=apk&platform=linux/amd64", "/api/v1/fixes/preview?action=update&imageId=IMAGE&packageName=openssl&packageVersion=3.0.1&packageType=apk&fixVersion=2&packageId=" + packageOf("openssl", "3.0.1").Fingerprint}},
 	"GET /api/v1/compare":                        {targets: []string{"/api/v1/compare?from=IMAGE&to=" + escape(sharedImage), "/api/v1/compare?from=" + escape(sharedImage) + "&to=IMAGE&platform=linux/amd64"}},
 	"GET /api/v1/trends":                         {targets: []string{"/api/v1/trends?from=2026-02-20&to=2026-03-02", "/api/v1/trends?from=2026-02-20&to=2026-03-02&namespace=bank"}},
@@ -117,12 +166,62 @@ func withoutNumbers(body string) string {
 	return numbered.ReplaceAllStringFunc(body, func(field string) string { name, _, _ := strings.Cut(field, ":"); return name + `:"…"` })
 }
 
+// sealedText is what has the same length whatever is in it.
+var sealedText = regexp.MustCompile(`"(logId|nextPageToken)":"[^"]*"`)
+
+// lengthsOf is what an answer tells beside its content: its headers, and the lengths of sealed texts. The length and the tag of a content with numbers of rows follow from these.
+func lengthsOf(a answer) http.Header {
+	headers := a.header.Clone()
+	headers.Del("Date")
+	if withoutNumbers(a.body) != a.body {
+		headers.Del("ETag")
+		headers.Del("Content-Length")
+	}
+	for _, text := range sealedText.FindAllString(a.body, -1) {
+		headers.Add("Sealed", fmt.Sprint(len(text)))
+	}
+	return headers
+}
+
+// testName is the name of a test.
+var testName = regexp.MustCompile(`\bTest[A-Z]\w+`)
+
+// testsOf are the tests of this package.
+func testsOf(t *testing.T) map[string]bool {
+	t.Helper()
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`).FindAllStringSubmatch(string(content), -1) {
+			known[found[1]] = true
+		}
+	}
+	return known
+}
+
 // TestMatrix reads every route in every format as each user, beside a server that only ever held what the user sees.
 func TestMatrix(t *testing.T) {
 	t.Parallel()
+	known := testsOf(t)
 	for _, route := range specifiedRoutes(t) {
-		if row, found := matrix[route]; !found || len(row.targets) == 0 && row.other == "" {
+		row, found := matrix[route]
+		if !found || len(row.targets) == 0 && row.other == "" {
 			t.Errorf("%s has no row in the matrix of what users see: say how it is tried", route)
+		}
+		for _, name := range testName.FindAllString(row.other, -1) {
+			if !known[name] {
+				t.Errorf("%s is tried by %s, which is no test", route, name)
+			}
+		}
+		if row.other != "" && !testName.MatchString(row.other) {
+			t.Errorf("%s names no test: %s", route, row.other)
 		}
 	}
 	clocked := func(c *server.Config) {
@@ -137,8 +236,8 @@ func TestMatrix(t *testing.T) {
 			parts[holds] = newMatrixFixture(t, namespaces, clocked)
 		}
 		part := parts[holds]
-		for _, row := range matrix {
-			for _, target := range row.targets {
+		for route := range matrix {
+			for _, target := range targetsOf(t, route) {
 				for image := range runners {
 					target := strings.ReplaceAll(strings.ReplaceAll(target, "BUILD", escape(laterBuild)), "IMAGE", escape(image))
 					got, want := whole.do(http.MethodGet, target, "", whole.as(user)), part.do(http.MethodGet, target, "", part.as(user))
@@ -147,6 +246,9 @@ func TestMatrix(t *testing.T) {
 					}
 					if got.status != want.status {
 						t.Errorf("%s as %q: %d, want %d (%s)", target, user, got.status, want.status, got.body)
+					}
+					if diff := cmp.Diff(lengthsOf(want), lengthsOf(got)); diff != "" {
+						t.Errorf("%s as %q differs in headers or lengths (-without +with):\n%s", target, user, diff)
 					}
 					if body := wordless.ReplaceAllString(got.body, ""); user != "all" && (strings.Contains(body, "dark") && !strings.Contains(target, "dark") || strings.Contains(body, "loose") && !strings.Contains(target, "loose")) {
 						t.Errorf("%s as %q tells of another namespace: %s", target, user, got.body)

@@ -2,11 +2,15 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/gorilla/websocket"
 
 	"github.com/scanner-operator/scanner-operator/internal/server"
 	"github.com/scanner-operator/scanner-operator/internal/store"
@@ -108,6 +112,40 @@ func TestParallelRequestsAfterLongIdling(t *testing.T) {
 	}
 }
 
+// A provider that does not answer does not delay the end of a WebSocket whose caller may have lost the permission.
+func TestWebSocketsOfAProviderThatHangs(t *testing.T) {
+	p := newHostileProvider(t)
+	f := newSignInFixture(t, p.config(), nil, func(c *server.Config) {
+		c.Limits.PingInterval, c.Limits.PongTimeout, c.Limits.ReadmitTimeout = 5*time.Millisecond, time.Hour, 200*time.Millisecond
+	})
+	f.rbac.verbs["readers"] = reading
+	b := newBrowser(t, "")
+	b.finish(f)
+	p.entered, p.leave = make(chan struct{}, 1), make(chan struct{})
+	for _, path := range []string{"/subscribe", eventsPath} {
+		header := "Cookie: " + sessionCookie + "=" + b.cookies[sessionCookie]
+		connection, a := f.dialPath(path, header)
+		if connection == nil {
+			t.Fatalf("%s: %+v", path, a)
+		}
+		f.clock.step(16 * time.Minute)
+		<-p.entered
+		f.must(connection.SetReadDeadline(time.Now().Add(patience)))
+		var err error
+		for err == nil {
+			_, _, err = connection.ReadMessage()
+		}
+		ended, ok := errors.AsType[*websocket.CloseError](err)
+		if !ok || ended.Code != websocket.CloseTryAgainLater || !strings.HasPrefix(ended.Text, "your permissions cannot be checked") {
+			t.Errorf("%s: %v", path, err)
+		}
+		if strings.Contains(f.log.String(), "Cannot refresh a session") {
+			t.Errorf("%s: it stayed open until nobody waited for the provider any more", path)
+		}
+		p.leave <- struct{}{}
+	}
+}
+
 // Without a refresh token the provider cannot be asked again: the session ends with the ID token, and no earlier.
 func TestSessionWithoutRefreshToken(t *testing.T) {
 	p := newHostileProvider(t)
@@ -161,7 +199,9 @@ func TestLogoutTokensAreNotReplayed(t *testing.T) {
 	p := newHostileProvider(t)
 	f := newSignInFixture(t, p.config(), nil, nil)
 	f.rbac.verbs["readers"] = reading
-	p.set(func(p *hostileProvider) { p.claims = func(c map[string]any) { c["sid"] = "at the provider" } })
+	p.set(func(p *hostileProvider) {
+		p.claims = func(c map[string]any) { c["sid"], c["iat"] = "at the provider", f.clock.now().Unix() }
+	})
 	b := newBrowser(t, "")
 	b.finish(f)
 	token := p.logoutToken("at the provider", f.clock.now())
@@ -171,6 +211,45 @@ func TestLogoutTokensAreNotReplayed(t *testing.T) {
 	b = newBrowser(t, "")
 	b.finish(f)
 	f.endAtProvider(token)
+	b.expect(f, http.StatusOK)
+}
+
+// The provider says when sessions ended by its own clock, which may differ from that of the operator.
+func TestProviderEndsSessionsByItsClock(t *testing.T) {
+	for name, differs := range map[string]time.Duration{"slow": -8 * time.Minute, "fast": 50 * time.Second, "right": 0} {
+		t.Run(name, func(t *testing.T) {
+			p := newHostileProvider(t)
+			f := newSignInFixture(t, p.config(), nil, nil)
+			f.rbac.verbs["readers"] = reading
+			now := func() time.Time { return f.clock.now().Add(differs) }
+			p.set(func(p *hostileProvider) {
+				p.claims = func(c map[string]any) { c["sid"], c["iat"] = "at the provider", now().Unix() }
+			})
+			b := newBrowser(t, "")
+			b.finish(f)
+			b.expect(f, http.StatusOK)
+			f.clock.step(2 * time.Second)
+			token := p.logoutToken("at the provider", now())
+			f.endAtProvider(token)
+			b.expect(f, http.StatusUnauthorized)
+			// The provider may repeat it: that ends no later session.
+			f.clock.step(90 * time.Second)
+			b = newBrowser(t, "")
+			b.finish(f)
+			f.endAtProvider(token)
+			b.expect(f, http.StatusOK)
+		})
+	}
+}
+
+// A provider that says that it issued tokens long ago does not make sessions shorter.
+func TestSessionOfOldIDToken(t *testing.T) {
+	p := newHostileProvider(t)
+	p.claims = func(c map[string]any) { c["iat"] = 1 }
+	f := newSignInFixture(t, p.config(), nil, nil)
+	f.rbac.verbs["readers"] = reading
+	b := newBrowser(t, "")
+	b.finish(f)
 	b.expect(f, http.StatusOK)
 }
 

@@ -51,7 +51,7 @@ func (s *Server) mayChange(ctx context.Context, verb, imageID string) (store.Nam
 func otherNamespaces(err error, verb string) error {
 	if errors.Is(err, store.ErrOtherNamespaces) {
 		return problem.New(http.StatusForbidden,
-			"the permission to %s scanresults is required in every namespace in which the image runs or is kept; of an image that runs nowhere, in the whole cluster", verb)
+			"the permission to %s scanresults is required in every namespace in which the image runs or is kept, and the permission to list them in one of these; of an image that runs nowhere, in the whole cluster", verb)
 	}
 	return err
 }

@@ -51,8 +51,8 @@ const (
 // DecisionSourceKubernetes is the source of decisions that are objects of the cluster.
 const DecisionSourceKubernetes = "kubernetes"
 
-// Events about decisions. Who sees some namespaces is told of those of the cluster, without the author and the number of findings, and of those of objects
-// in these namespaces, without the number.
+// Events about decisions. Who sees some namespaces is told of those of objects of the cluster that match findings of visible images, or matched until then, without the
+// author and the numbers, and of those of objects in these namespaces, without the number of findings.
 const (
 	// EventDecisionChanged says that a decision began to apply, changed or ended with its object. Its data is a DecisionEvent.
 	EventDecisionChanged EventKind = "decision.changed"

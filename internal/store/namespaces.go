@@ -99,10 +99,8 @@ func (n Namespaces) Digest() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// EventKindsToAll lists the kinds of events that are told to everybody, whichever namespaces they see, unless they are about an object in a namespace.
-func EventKindsToAll() []EventKind {
-	return []EventKind{EventDatabaseUpdated, EventDatabaseStale, EventDecisionChanged, EventDecisionExpired, EventDecisionExpiring}
-}
+// EventKindsToAll lists the kinds of events that are told to everybody, whichever namespaces they see.
+func EventKindsToAll() []EventKind { return []EventKind{EventDatabaseUpdated, EventDatabaseStale} }
 
 func (k EventKind) toAll() bool { return slices.Contains(EventKindsToAll(), k) }
 
@@ -124,8 +122,12 @@ func (e Event) Limited(in Namespaces) Event {
 	case EventDatabaseUpdated:
 		e.Data = without(e.Data, "changes", "omitted")
 	case EventDecisionChanged, EventDecisionExpired, EventDecisionExpiring:
-		if e.Data = without(e.Data, "findings"); len(e.Namespaces) == 0 {
-			e.Data = without(e.Data, "author")
+		inNamespace := e.Namespace() != ""
+		if e.Data = without(e.Data, "findings"); !inNamespace {
+			e.Data = without(e.Data, "author", "omitted")
+		}
+		if !inNamespace && e.Kind != EventDecisionExpiring { // It is told where the object matched until now, too.
+			e.Data = without(e.Data, "status", "expiresAt")
 		}
 	case EventScannerChanged: // A Scanner can cover other namespaces, and its status counts what runs there.
 		if !e.ofDeletion() {

@@ -1,5 +1,5 @@
 import { token, users } from "../mock/users.ts";
-import { expect, signIn, test } from "./fixtures.ts";
+import { expect, expectFits, signIn, test } from "./fixtures.ts";
 
 const [alice, bob, carol, dora] = users.map(({ user }) => user);
 
@@ -102,6 +102,49 @@ test("says which permission is missing", async ({ page, open }) => {
   operator.users.grant(carol, { user: carol ?? "", namespaces: ["payments"] });
   await page.getByRole("button", { name: "Check again" }).click();
   await expect(page.getByRole("heading", { name: "Workloads", level: 1 })).toBeVisible();
+});
+
+test("offers what the user may do with each image, and says why not", async ({ page, open }) => {
+  const erin = { user: "erin", namespaces: ["payments", "web"], canDelete: true, canUpdate: true };
+  const operator = await open(
+    { auth: "kubernetes", provider: "available", users: [{ ...erin, changesIn: ["payments"] }] },
+    "/images?sort=imageId",
+  );
+  const runners = (imageId: string) =>
+    operator.sums.workloads
+      .filter(({ images }) => images.some((image) => image.imageId === imageId))
+      .map(({ workload }) => workload.namespace);
+  const images = operator.images.map(({ imageId }) => imageId);
+  const own = images.find((imageId) => {
+    const all = runners(imageId);
+    return all.includes("payments") && !all.includes("web");
+  });
+  const other = images.find((imageId) => runners(imageId).includes("web"));
+  if (!own || !other) throw new Error("no such images");
+  await signIn(page, "erin");
+  await expect(page.getByText(/^\d+ images$/)).toBeVisible();
+
+  // In the list, the dialog says it.
+  await page.getByRole("button", { name: `Remove the scan result of ${other}` }).click();
+  const dialog = page.getByRole("alertdialog");
+  await expect(dialog.getByText("You may not remove this result")).toBeVisible();
+  await expect(dialog.getByRole("button", { name: "Remove" })).toBeDisabled();
+  await expectFits(page);
+  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: `Remove the scan result of ${own}` }).click();
+  await expect(dialog.getByRole("button", { name: "Remove" })).toBeEnabled();
+  await page.keyboard.press("Escape");
+
+  for (const [imageId, permitted] of [
+    [own, true],
+    [other, false],
+  ] as const) {
+    await page.goto(new URL(`/images/${encodeURIComponent(imageId)}`, page.url()).href);
+    for (const name of ["Scan again", "Remove"])
+      await expect(page.getByRole("button", { name })).toBeEnabled({ enabled: permitted });
+    await expect(page.getByText("You may not")).toHaveCount(permitted ? 0 : 2);
+  }
+  await expectFits(page);
 });
 
 test("signs out in all tabs and browsers", async ({ page, open, browser }) => {

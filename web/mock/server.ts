@@ -40,6 +40,7 @@ import {
 import {
   bodyOf,
   json,
+  permissionsOf,
   problem,
   Users,
   visibleImages,
@@ -371,7 +372,13 @@ export class MockOperator {
             ? "[".repeat(1 << 20) + JSON.stringify(hostileTexts)
             : JSON.stringify({ artifacts: makeImagePackages(image, [], new URLSearchParams()) }),
         );
-    return void json(response, image);
+    const permissions = permissionsOf(
+      image,
+      sums,
+      this.users.describe(request),
+      this.users.of(request) ?? { user: "" },
+    );
+    return void json(response, { ...image, permissions });
   }
 
   #search(sums: Sums, images: Image[], params: URLSearchParams): SearchResults {

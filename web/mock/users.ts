@@ -1,5 +1,11 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Image, RolloutDetail, Session, SessionNamespaces } from "../src/gen/model/index.ts";
+import type {
+  Image,
+  ImagePermissions,
+  RolloutDetail,
+  Session,
+  SessionNamespaces,
+} from "../src/gen/model/index.ts";
 import type { Sums } from "./sums.ts";
 
 /** A user whom the mock operator knows. */
@@ -11,6 +17,8 @@ export interface MockUser {
   namespaces?: string[];
   canDelete?: boolean;
   canUpdate?: boolean;
+  /** The namespaces in which the user may delete and update, if these are not all that the user sees. */
+  changesIn?: string[];
 }
 
 export interface UserOptions {
@@ -217,6 +225,19 @@ export function visibleImages(images: Image[], sums: Sums, { namespaces }: MockU
   if (!namespaces) return images;
   const run = new Set(sums.workloads.flatMap((workload) => workload.images.map(({ imageId }) => imageId)));
   return images.filter(({ imageId }) => run.has(imageId));
+}
+
+/** What the user may do with an image, which requires the permission in each namespace that runs it. */
+export function permissionsOf(
+  { imageId }: Image,
+  sums: Sums,
+  { canDelete, canUpdate }: Pick<Session, "canDelete" | "canUpdate">,
+  { changesIn }: MockUser,
+): ImagePermissions {
+  const everywhere = sums.workloads
+    .filter(({ images }) => images.some((image) => image.imageId === imageId))
+    .every(({ workload }) => !changesIn || changesIn.includes(workload.namespace));
+  return { delete: canDelete && everywhere, update: canUpdate && everywhere };
 }
 
 export const visibleRollouts = (rollouts: RolloutDetail[], { namespaces }: MockUser) =>

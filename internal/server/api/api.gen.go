@@ -2715,9 +2715,14 @@ type Image struct {
 	Packages int       `json:"packages"`
 
 	// Partial The SBOM is partial, because the scan could not read some files of the image. Absent if it is complete.
-	Partial  *bool          `json:"partial,omitempty"`
-	Platform string         `json:"platform"`
-	Reason   *FailureReason `json:"reason,omitempty"`
+	Partial *bool `json:"partial,omitempty"`
+
+	// Permissions Which permissions the caller has in all visible namespaces in which the image runs, or ran and is kept; of an image that is in none, in the whole
+	// cluster. Absent in lists, and while the permissions cannot be checked. A request is refused nevertheless if the image is also in namespaces that
+	// are not visible.
+	Permissions *ImagePermissions `json:"permissions,omitempty"`
+	Platform    string            `json:"platform"`
+	Reason      *FailureReason    `json:"reason,omitempty"`
 
 	// Reported Number of vulnerabilities in the external report; absent if there is none.
 	Reported *Counts `json:"reported,omitempty"`
@@ -2820,6 +2825,17 @@ type ImagePage struct {
 
 	// Total Number of items on all pages.
 	Total int `json:"total"`
+}
+
+// ImagePermissions Which permissions the caller has in all visible namespaces in which the image runs, or ran and is kept; of an image that is in none, in the whole
+// cluster. Absent in lists, and while the permissions cannot be checked. A request is refused nevertheless if the image is also in namespaces that
+// are not visible.
+type ImagePermissions struct {
+	// Delete The permission to delete scan results.
+	Delete bool `json:"delete"`
+
+	// Update The permission to update scan results, which scanning the image again requires.
+	Update bool `json:"update"`
 }
 
 // ImageSource How the image was read for its SBOM. Registry: the scan pulled the image from its registry. ImageVolume: the kubelet mounted the image

@@ -67,13 +67,22 @@ func (m *sessionManager) create(ctx context.Context, grant oidc.Grant) (secret s
 	now := m.clock()
 	session := store.Session{
 		ID: keys.id, Owner: ownerOf(grant.User.Username), Subject: m.hashOf("subject", grant.Subject),
-		ProviderSession: m.hashOf("session", grant.SessionID), CreatedAt: now,
+		ProviderSession: m.hashOf("session", grant.SessionID), CreatedAt: m.beginning(now, grant),
 	}
 	if session.Content, err = keys.seal(sessionContent{grant, now}); err != nil {
 		return "", err
 	}
-	session.RefreshAt, session.ExpiresAt = refreshTime(now, grant), expiryOf(now, now, grant)
+	session.RefreshAt, session.ExpiresAt = refreshTime(now, grant), expiryOf(session.CreatedAt, now, grant)
 	return secret, m.Store.CreateSession(ctx, session)
+}
+
+// beginning is when a session began by the clock of the provider, so that it can be compared with when the provider ended sessions, however much the clocks
+// differ. A provider whose clock differs by more than is accepted of logout tokens does not make it older.
+func (m *sessionManager) beginning(now time.Time, grant oidc.Grant) time.Time {
+	if earliest := now.Add(-oidc.MaxLogoutAge); grant.Issued.Before(earliest) {
+		return earliest
+	}
+	return grant.Issued
 }
 
 // ownerOf stands for a user.
@@ -129,8 +138,7 @@ func (m *sessionManager) authenticate(ctx context.Context, secret string) (*sess
 	now := m.clock()
 	switch {
 	case !now.Before(session.RefreshAt):
-		// The answer must be kept even if the client goes away: it may hold the only refresh token that is still valid.
-		return m.refresh(context.WithoutCancel(ctx), keys, session, content)
+		return m.refreshUntil(ctx, keys, session, content)
 	case m.stale(content):
 		return m.awaitRefresh(ctx, keys)
 	}
@@ -193,6 +201,32 @@ func (m *sessionManager) awaitRefresh(ctx context.Context, keys sessionKeys) (*s
 		return content, result.Err
 	case <-ctx.Done():
 		return nil, ctx.Err()
+	}
+}
+
+// refreshUntil refreshes a session, and waits for that until the deadline of the context. The answer must be kept even if the client goes away or does not wait any longer: it
+// may hold the only refresh token that is still valid.
+func (m *sessionManager) refreshUntil(ctx context.Context, keys sessionKeys, session store.Session, content sessionContent) (*sessionContent, error) {
+	type outcome struct {
+		content *sessionContent
+		err     error
+	}
+	answer := make(chan outcome, 1)
+	go func() {
+		refreshed, err := m.refresh(context.WithoutCancel(ctx), keys, session, content)
+		answer <- outcome{refreshed, err}
+	}()
+	var late <-chan time.Time
+	if deadline, bounded := ctx.Deadline(); bounded {
+		timer := time.NewTimer(time.Until(deadline))
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case o := <-answer:
+		return o.content, o.err
+	case <-late:
+		return nil, context.DeadlineExceeded
 	}
 }
 

@@ -219,6 +219,10 @@ func (g *Guard) see(ctx context.Context, p *principal, required Requirement) (st
 		if required.Identified || required.Decides && p != g.anonymous {
 			return names, nil
 		}
+		if !reads(required.Verb) {
+			return store.Namespaces{}, problem.New(http.StatusForbidden, "user %[1]q is not allowed to %[2]s %[3]s.%[4]s in the whole cluster, nor to list %[3]s.%[4]s in any namespace: to %[2]s those of a namespace requires both permissions there",
+				p.user.Username, required.Verb, resourceName, resourceGroup)
+		}
 		return store.Namespaces{}, refusal(p, required.Verb)
 	}
 	if reads(required.Verb) {
@@ -272,6 +276,24 @@ func (g *Guard) May(ctx context.Context, verb string, names []string) (store.Nam
 	defer cancel()
 	granted, err := g.reviews.grants(bounded, p, verb, slices.Clone(names), refusalTTL(len(names)))
 	return store.OnlyNamespaces(granted...), err
+}
+
+// MayInAll reports whether the caller of a request may use a verb in all of some namespaces or, if there are none, in the whole cluster.
+func (g *Guard) MayInAll(ctx context.Context, verb string, names []string) (bool, error) {
+	if admitted, found := AdmissionOf(ctx); found && admitted.Anonymous && !reads(verb) {
+		return false, nil
+	}
+	// Who may not, seldom may in the first one. Then nobody is asked about the others.
+	for _, part := range [][]string{names[:min(1, len(names))], names} {
+		may, err := g.May(ctx, verb, part)
+		if err != nil || may.All() {
+			return may.All(), err
+		}
+		if len(part) == 0 || slices.ContainsFunc(part, func(name string) bool { return !may.Contains(name) }) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // Access is something that a caller may want to do with objects in the Kubernetes API.

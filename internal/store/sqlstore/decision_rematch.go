@@ -32,6 +32,7 @@ func (t *txn) rematchDecisions(version int64) error {
 	}
 	var touched []int64
 	var differ []*newDecision
+	either := map[int64][]int64{} // What decisions that differ matched before, and match now.
 	err = inParts(applied, func(part []*newDecision) error {
 		ids := make([]int64, len(part))
 		for i, n := range part {
@@ -51,6 +52,7 @@ func (t *txn) rematchDecisions(version int64) error {
 			gone, more := notIn(before[n.row.ID], n.findings), notIn(n.findings, before[n.row.ID])
 			if len(gone)+len(more) > 0 {
 				differ = append(differ, n)
+				either[n.row.ID] = slices.Concat(gone, n.findings)
 			}
 			for _, finding := range more {
 				added = append(added, finding, n.row.ID)
@@ -72,7 +74,7 @@ func (t *txn) rematchDecisions(version int64) error {
 		if err := t.redecide(touched); err != nil {
 			return err
 		}
-		if err := t.tellRematched(differ); err != nil {
+		if err := t.tellRematched(differ, either); err != nil {
 			return err
 		}
 	}
@@ -83,14 +85,22 @@ func (t *txn) rematchDecisions(version int64) error {
 }
 
 // tellRematched writes events about decisions that match other findings than before.
-func (t *txn) tellRematched(differ []*newDecision) error {
+func (t *txn) tellRematched(differ []*newDecision, matched map[int64][]int64) error {
 	counts, err := countBegun(t.DB, differ)
 	if err != nil {
 		return err
 	}
-	told := make([]store.DecisionEvent, len(differ))
+	rows := make([]decisionRow, len(differ))
 	for i, n := range differ {
-		told[i] = n.row.event(store.DecisionChanged, counts[n.row.ID])
+		rows[i] = n.row
+	}
+	audiences, err := audiencesOf(t, matched, clusterwide(rows))
+	if err != nil {
+		return err
+	}
+	told := make([]toldDecision, len(differ))
+	for i, n := range differ {
+		told[i] = toldDecision{n.row.event(store.DecisionChanged, counts[n.row.ID]), audiences[n.row.ID]}
 	}
 	return t.tellDecisions(store.EventDecisionChanged, told)
 }

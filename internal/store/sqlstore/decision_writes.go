@@ -11,8 +11,15 @@ import (
 // carryOut ends and begins decisions, and tells of it.
 func (t *txn) carryOut(source string, plan *decisionPlan) error {
 	var touched []int64
-	var told []store.DecisionEvent
-	matched := map[store.DecisionObject]int{}
+	var told, ended []toldDecision
+	before := map[store.DecisionObject]int{}
+	// What decisions of objects of the cluster matched until now, and match from now on.
+	matched, keys := map[int64][]int64{}, map[int64]store.DecisionObject{}
+	note := func(row *decisionRow, findings []int64) {
+		if row.Namespace == "" {
+			matched[row.ID], keys[row.ID] = findings, row.object()
+		}
+	}
 	replaced := make(map[store.DecisionObject]bool, len(plan.begin))
 	for _, n := range plan.begin {
 		replaced[n.row.object()] = n.replaces
@@ -22,11 +29,12 @@ func (t *txn) carryOut(source string, plan *decisionPlan) error {
 		if err != nil {
 			return err
 		}
-		touched = append(touched, findings...)
 		for i := range plan.end[how] {
 			row := &plan.end[how][i]
-			if matched[row.object()] = counts[row.ID]; !replaced[row.object()] {
-				told = append(told, row.event(store.DecisionRemoved, counts[row.ID]))
+			touched = append(touched, findings[row.ID]...)
+			note(row, findings[row.ID])
+			if before[row.object()] = counts[row.ID]; !replaced[row.object()] {
+				told = append(told, toldDecision{DecisionEvent: row.event(store.DecisionRemoved, counts[row.ID])})
 			}
 		}
 	}
@@ -43,18 +51,29 @@ func (t *txn) carryOut(source string, plan *decisionPlan) error {
 	if err != nil {
 		return err
 	}
-	var ended []store.DecisionEvent
 	for _, n := range plan.begin {
 		touched = append(touched, n.findings...)
 		switch {
 		case n.over && n.replaces:
 			// It matches nothing: what counts again is what the one before it matched.
-			ended = append(ended, n.row.event("", matched[n.row.object()]))
+			ended = append(ended, toldDecision{DecisionEvent: n.row.event("", before[n.row.object()])})
+			continue
 		case n.over:
+			continue
 		case n.replaces:
-			told = append(told, n.row.event(store.DecisionChanged, counts[n.row.ID]))
+			told = append(told, toldDecision{DecisionEvent: n.row.event(store.DecisionChanged, counts[n.row.ID])})
 		default:
-			told = append(told, n.row.event(store.DecisionApplied, counts[n.row.ID]))
+			told = append(told, toldDecision{DecisionEvent: n.row.event(store.DecisionApplied, counts[n.row.ID])})
+		}
+		note(&n.row, n.findings)
+	}
+	audiences, err := audiencesOf(t, matched, keys)
+	if err != nil {
+		return err
+	}
+	for _, events := range [][]toldDecision{told, ended} {
+		for i := range events {
+			events[i].audience = audiences[*events[i].Object]
 		}
 	}
 	if err := t.redecide(touched); err != nil {
@@ -68,13 +87,13 @@ func (t *txn) carryOut(source string, plan *decisionPlan) error {
 
 // eventsOf are the events about decisions that end, with how many findings each matches. Statements of VEX documents have one in common for each object,
 // status and end: there may be thousands, and events name no statements.
-func eventsOf(rows []decisionRow, counts map[int64]int) []store.DecisionEvent {
+func eventsOf(rows []decisionRow, counts map[int64]int, audiences map[int64]audience) []toldDecision {
 	type subject struct {
 		object         store.DecisionObject
 		status, author string
 		end            int64
 	}
-	var told []store.DecisionEvent
+	var told []toldDecision
 	at := map[subject]int{}
 	for i := range rows {
 		row := &rows[i]
@@ -82,49 +101,62 @@ func eventsOf(rows []decisionRow, counts map[int64]int) []store.DecisionEvent {
 		n, found := at[about]
 		if !found {
 			at[about] = len(told)
-			told = append(told, row.event("", counts[row.ID]))
+			told = append(told, toldDecision{row.event("", counts[row.ID]), maps.Clone(audiences[row.ID])})
 			continue
 		}
 		told[n].Findings += counts[row.ID]
+		for namespace := range audiences[row.ID] {
+			if told[n].audience == nil {
+				told[n].audience = audience{}
+			}
+			told[n].audience[namespace] = true
+		}
 	}
 	return told
 }
 
 // tellDecisions writes events about decisions, by object: as many as are permitted, above all those that were removed, and the numbers of the others by action,
 // kind and namespace, so that those who see one namespace learn of them, too.
-func (t *txn) tellDecisions(kind store.EventKind, told []store.DecisionEvent) error {
-	byObject := func(a, b store.DecisionEvent) int {
+func (t *txn) tellDecisions(kind store.EventKind, told []toldDecision) error {
+	byObject := func(a, b toldDecision) int {
 		return cmp.Or(cmp.Compare(a.Object.Kind, b.Object.Kind), cmp.Compare(a.Object.Namespace, b.Object.Namespace), cmp.Compare(a.Object.Name, b.Object.Name))
 	}
 	slices.SortFunc(told, byObject)
-	if len(told) > store.MaxDecisionEvents {
-		left := func(e *store.DecisionEvent) int {
+	if tellable(told) < len(told) {
+		left := func(e *toldDecision) int {
 			if e.Action == store.DecisionRemoved {
 				return 0
 			}
 			return 1
 		}
-		slices.SortStableFunc(told, func(a, b store.DecisionEvent) int { return cmp.Compare(left(&a), left(&b)) })
-		omitted := map[store.DecisionEvent]int{}
-		for i := store.MaxDecisionEvents; i < len(told); i++ {
+		slices.SortStableFunc(told, func(a, b toldDecision) int { return cmp.Compare(left(&a), left(&b)) })
+		single := tellable(told)
+		omitted := map[store.DecisionEvent]*toldDecision{}
+		for i := single; i < len(told); i++ {
 			of := store.DecisionEvent{Action: told[i].Action, Kind: told[i].Object.Kind, Namespace: told[i].Object.Namespace}
 			if of.Action == store.DecisionApplied {
 				of.Action = store.DecisionChanged
 			}
-			omitted[of]++
+			if omitted[of] == nil {
+				omitted[of] = &toldDecision{of, audience{}}
+			}
+			omitted[of].Omitted++
+			maps.Copy(omitted[of].audience, told[i].audience)
 		}
-		told = told[:store.MaxDecisionEvents]
+		told = told[:single]
 		slices.SortFunc(told, byObject)
 		for _, of := range slices.SortedFunc(maps.Keys(omitted), func(a, b store.DecisionEvent) int {
 			return cmp.Or(cmp.Compare(a.Action, b.Action), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace))
 		}) {
-			of.Omitted = omitted[of]
-			told = append(told, of)
+			told = append(told, *omitted[of])
 		}
 	}
 	for i := range told {
-		if err := t.event(kind, "", "", told[i]); err != nil {
+		if err := t.event(kind, "", "", told[i].DecisionEvent); err != nil {
 			return err
+		}
+		if written := &t.events[len(t.events)-1]; written.namespaces == nil {
+			written.namespaces = slices.Sorted(maps.Keys(told[i].audience))
 		}
 	}
 	return nil
@@ -187,20 +219,18 @@ func (t *txn) beginDecisions(source string, plan *decisionPlan) error {
 }
 
 // endDecisions ends decisions, and returns how many findings each matched, as countTold counts them, and which these were.
-func (t *txn) endDecisions(rows []decisionRow, how string) (counts map[int64]int, findings []int64, err error) {
-	matched, err := matchesOfRows(t.DB, t.Dialect, rows)
-	if err != nil {
+func (t *txn) endDecisions(rows []decisionRow, how string) (counts map[int64]int, matched map[int64][]int64, err error) {
+	if matched, err = matchesOfRows(t.DB, t.Dialect, rows); err != nil {
 		return nil, nil, err
 	}
 	ids := make([]int64, len(rows))
 	for i := range rows {
 		ids[i] = rows[i].ID
-		findings = append(findings, matched[rows[i].ID]...)
 	}
 	if counts, err = countTold(t.DB, rows, matched); err != nil {
 		return nil, nil, err
 	}
-	return counts, findings, inParts(ids, func(part []int64) error {
+	return counts, matched, inParts(ids, func(part []int64) error {
 		for _, table := range []string{"decision_findings", "decision_names"} {
 			if err := t.Execute("DELETE FROM "+table+" WHERE decision_pk IN ?", part); err != nil {
 				return err

@@ -421,17 +421,21 @@ func (s *Store) ExpireDecisions(ctx context.Context) (time.Time, error) {
 		if err != nil {
 			return err
 		}
-		counts, findings, err := tx.endDecisions(rows, endExpired)
+		counts, matched, err := tx.endDecisions(rows, endExpired)
 		if err != nil {
 			return err
 		}
-		if err := tx.redecide(findings); err != nil {
+		audiences, err := audiencesOf(tx, matched, clusterwide(rows))
+		if err != nil {
+			return err
+		}
+		if err := tx.redecide(slices.Concat(slices.Collect(maps.Values(matched))...)); err != nil {
 			return err
 		}
 		if err := tx.endRules(rows); err != nil {
 			return err
 		}
-		if err := tx.tellDecisions(store.EventDecisionExpired, eventsOf(rows, counts)); err != nil {
+		if err := tx.tellDecisions(store.EventDecisionExpired, eventsOf(rows, counts, audiences)); err != nil {
 			return err
 		}
 		return read(tx.DB)

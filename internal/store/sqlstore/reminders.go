@@ -47,6 +47,10 @@ func (s *Store) RecordExpiring(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		audiences, err := audiencesOf(tx, matched, clusterwide(rows))
+		if err != nil {
+			return err
+		}
 		values := make([]any, len(rows))
 		for i := range rows {
 			values[i] = rows[i].ID
@@ -54,7 +58,7 @@ func (s *Store) RecordExpiring(ctx context.Context) error {
 		if err := tx.Insert("expiring_told", []string{"decision_pk"}, values, ""); err != nil {
 			return err
 		}
-		return tx.tellDecisions(store.EventDecisionExpiring, eventsOf(rows, counts))
+		return tx.tellDecisions(store.EventDecisionExpiring, eventsOf(rows, counts, audiences))
 	})
 }
 

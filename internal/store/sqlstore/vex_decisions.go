@@ -172,6 +172,8 @@ func (t *txn) carryOutVEX(rules decision.Rules, plan *vexPlan, bounds matchBound
 		}
 	}
 	var touched []int64
+	// Of the statements that differ, what they matched until now, and match from now on.
+	matched, keys := map[int64][]int64{}, map[int64]store.DecisionObject{}
 	for how, rows := range map[string][]decisionRow{endChanged: plan.changed, endDeleted: plan.deleted} {
 		ids := make([]int64, len(rows))
 		for i := range rows {
@@ -194,7 +196,24 @@ func (t *txn) carryOutVEX(rules decision.Rules, plan *vexPlan, bounds matchBound
 		if err != nil {
 			return err
 		}
-		touched = append(touched, findings...)
+		for i := range rows {
+			touched = append(touched, findings[rows[i].ID]...)
+			matched[rows[i].ID], keys[rows[i].ID] = findings[rows[i].ID], rows[i].object()
+		}
+	}
+	note := func(statements []*newDecision) error {
+		rows := make([]decisionRow, len(statements))
+		for i, n := range statements {
+			rows[i], keys[n.row.ID] = n.row, n.row.object()
+		}
+		found, err := matchesOfRows(t.DB, t.Dialect, rows)
+		for id, findings := range found {
+			matched[id] = append(matched[id], findings...)
+		}
+		return err
+	}
+	if err := note(plan.revised); err != nil {
+		return err
 	}
 	if err := t.beginVEX(plan.begin, bounds); err != nil {
 		return err
@@ -212,10 +231,17 @@ func (t *txn) carryOutVEX(rules decision.Rules, plan *vexPlan, bounds matchBound
 	} else if matches > bounds.all && matches > before {
 		return &store.VEXRoomError{Bound: fmt.Sprintf("all decisions together would match %d findings", matches), Limit: bounds.all}
 	}
+	if err := note(slices.Concat(plan.begin, plan.revised)); err != nil {
+		return err
+	}
+	audiences, err := audiencesOf(t, matched, keys)
+	if err != nil {
+		return err
+	}
 	if err := t.redecide(append(touched, changed...)); err != nil {
 		return err
 	}
-	return t.tellVEX(plan)
+	return t.tellVEX(plan, audiences)
 }
 
 // beginVEX writes new statements, and the images that they are about.
@@ -361,7 +387,7 @@ func (t *txn) resolvePart(reader *ruleReader, findings []int64) ([]int64, error)
 }
 
 // tellVEX writes one event about each object whose statements differ.
-func (t *txn) tellVEX(plan *vexPlan) error {
+func (t *txn) tellVEX(plan *vexPlan, audiences map[store.DecisionObject]audience) error {
 	differs := map[store.DecisionObject]bool{}
 	for _, n := range slices.Concat(plan.begin, plan.revised) {
 		differs[n.row.object()] = true
@@ -369,7 +395,7 @@ func (t *txn) tellVEX(plan *vexPlan) error {
 	for _, row := range slices.Concat(plan.changed, plan.deleted) {
 		differs[row.object()] = true
 	}
-	var told []store.DecisionEvent
+	var told []toldDecision
 	for object := range differs {
 		action := store.DecisionChanged
 		switch {
@@ -384,7 +410,7 @@ func (t *txn) tellVEX(plan *vexPlan) error {
 		if err != nil {
 			return err
 		}
-		told = append(told, store.DecisionEvent{Action: action, Object: &object, Findings: findings})
+		told = append(told, toldDecision{store.DecisionEvent{Action: action, Object: &object, Findings: findings}, audiences[object]})
 	}
 	return t.tellDecisions(store.EventDecisionChanged, told)
 }

@@ -252,6 +252,13 @@ var decisionRecordTests = map[string]func(*testing.T, *fixture){
 	"Images of decisions are visible where their places are": func(t *testing.T, f *fixture) {
 		f.clock.set(oldBuild.Built)
 		pattern := "registry.example/secret-team/*"
+		// The pattern selects an image in n, so that the decisions of the cluster are listed there, and one that only others run.
+		for number, namespace := range []string{"n", "hidden"} {
+			key := model.ImageKey{ImageID: fmt.Sprintf("registry.example/secret-team/%s@sha256:%064x", namespace, number), Platform: amd64}
+			f.catalog(t, key, namespace, catalogOf("a", "b"))
+			f.match(t, key, namespace, decided)
+			must(t, f.RecordUses(t.Context(), namespace, []store.Use{{Image: key, Workload: deployment(namespace, "web"), Container: "c"}}))
+		}
 		cluster := exception("cluster", model.DecisionFixed, []string{"CVE-1"}, nil)
 		cluster.Images = []string{pattern}
 		edited := cluster
@@ -261,29 +268,34 @@ var decisionRecordTests = map[string]func(*testing.T, *fixture){
 		f.decide(t, cluster, edited, mine)
 		edited.Comment = "changed"
 		f.decide(t, cluster, edited, mine)
-		for in, want := range map[string][]string{"n": {"mine"}, "other": nil, "": {"cluster", "edited", "edited", "edited before", "mine"}} {
+		for in, want := range map[string][]string{
+			"n": {"cluster", "edited", "mine with images"}, "other": nil,
+			"": {"cluster with images", "edited with images", "edited with images", "edited with images before", "mine with images"},
+		} {
 			in := store.AllNamespaces().In(in)
 			page, err := f.ListDecisions(t.Context(), in, store.DecisionQuery{Sort: store.SortDecisionName})
 			must(t, err)
 			var got []string
 			for _, d := range page.Decisions {
+				name := d.Object.Name
 				if len(d.Images) > 0 {
-					got = append(got, d.Object.Name)
+					name += " with images"
 				}
-				if d.Previous != nil && len(d.Previous.Images) > 0 {
-					got = append(got, d.Object.Name+" before")
+				if got = append(got, name); d.Previous != nil && len(d.Previous.Images) > 0 {
+					got = append(got, name+" before")
 				}
 			}
 			slices.Sort(got)
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("decisions with images that %v sees (-want +got):\n%s", in, diff)
+				t.Errorf("decisions that %v sees (-want +got):\n%s", in, diff)
 			}
 			// The filter does not tell either: it compares with vulnerabilities only.
 			if got := f.records(t, in, store.DecisionQuery{Vulnerability: pattern}); got != nil {
 				t.Errorf("the pattern is a vulnerability of %v", got)
 			}
 		}
-		if got := f.records(t, store.OnlyNamespaces("n"), store.DecisionQuery{Vulnerability: "cve-1", Sort: store.SortDecisionName}); !slices.Equal(got, []string{"mine Fixed"}) { // That of the cluster matches nothing there.
+		want := []string{"cluster Fixed", "mine Fixed"}
+		if got := f.records(t, store.OnlyNamespaces("n"), store.DecisionQuery{Vulnerability: "cve-1", Sort: store.SortDecisionName}); !slices.Equal(got, want) {
 			t.Errorf("decisions about a vulnerability: %v", got)
 		}
 	},

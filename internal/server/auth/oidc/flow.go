@@ -20,10 +20,12 @@ const (
 	maxRefreshToken = 32 << 10
 	maxLogoutToken  = 32 << 10
 	clockSkew       = time.Minute
-	// maxLogoutAge bounds how old a logout token may be, and maxConfirmation how long an answer without an ID token confirms the identity.
-	maxLogoutAge    = 10 * time.Minute
+	// maxConfirmation bounds how long an answer without an ID token confirms the identity.
 	maxConfirmation = time.Hour
 )
+
+// MaxLogoutAge bounds how long ago a logout token may have been issued, by the clock of the operator.
+const MaxLogoutAge = 10*time.Minute + clockSkew
 
 // Grant is what a provider grants to somebody who has signed in there.
 type Grant struct {
@@ -33,8 +35,8 @@ type Grant struct {
 	DisplayName string
 	// Subject is the user at the provider, SessionID the session there, if the provider says.
 	Subject, SessionID string
-	// Expires is when the ID token expires.
-	Expires time.Time
+	// Expires is when the ID token expires, and Issued when it was issued, by the clock of the provider.
+	Expires, Issued time.Time
 	// Nonce is that of the ID token.
 	Nonce string
 	// IDToken is for signing out at the provider, RefreshToken for asking again; it may be empty.
@@ -133,7 +135,7 @@ func (p *Provider) EndSessionURL(ctx context.Context, grant Grant) string {
 // Logout says which sessions have ended at a provider: the one with the SessionID or, without one, all of the Subject.
 type Logout struct {
 	Subject, SessionID string
-	// Before is when they have begun at the latest: a token that is sent again is not about later ones.
+	// Before is when they have begun at the latest, by the clock of the provider: a token that is sent again is not about later ones.
 	Before time.Time
 }
 
@@ -152,8 +154,8 @@ func (p *Provider) VerifyLogout(ctx context.Context, raw string) (ended Logout, 
 		if token.IssuedAt.After(now.Add(clockSkew)) {
 			return Grant{}, fmt.Errorf("%w: it was issued in the future, at %s", ErrRejected, token.IssuedAt)
 		}
-		if token.IssuedAt.Before(now.Add(-maxLogoutAge - clockSkew)) {
-			return Grant{}, fmt.Errorf("%w: it was issued at %s, which is more than %s ago", ErrRejected, token.IssuedAt, maxLogoutAge)
+		if token.IssuedAt.Before(now.Add(-MaxLogoutAge)) {
+			return Grant{}, fmt.Errorf("%w: it was issued at %s, which is more than %s ago", ErrRejected, token.IssuedAt, MaxLogoutAge)
 		}
 		ended = Logout{token.Subject, token.SessionID, token.IssuedAt.Add(clockSkew)}
 		return Grant{}, nil
@@ -221,7 +223,7 @@ func (p *Provider) verify(ctx context.Context, known *discovered, raw string) (G
 	if err != nil {
 		return Grant{}, fmt.Errorf("%w: %w", ErrRejected, short(err))
 	}
-	grant := Grant{User: user, DisplayName: claims.displayName(), Subject: token.Subject, Expires: token.Expiry, Nonce: token.Nonce, IDToken: raw}
+	grant := Grant{User: user, DisplayName: claims.displayName(), Subject: token.Subject, Expires: token.Expiry, Issued: token.IssuedAt, Nonce: token.Nonce, IDToken: raw}
 	_ = claims.read("sid", &grant.SessionID) // It is optional.
 	return grant, nil
 }

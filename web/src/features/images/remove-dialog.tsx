@@ -1,16 +1,17 @@
 import { useQueryClient } from "@tanstack/react-query";
-import { CircleAlert } from "lucide-react";
+import { CircleAlert, Info } from "lucide-react";
 import { useState } from "react";
 import { ImageName } from "@/components/image-name";
 import { AlertDialog } from "@/components/ui/alert-dialog";
 import { Button } from "@/components/ui/button";
 import { Callout } from "@/components/ui/callout";
 import { useNotify } from "@/components/ui/toast";
-import { getGetOverviewQueryKey } from "@/gen/images/images";
+import { getGetOverviewQueryKey, useGetImage } from "@/gen/images/images";
 import { deleteScanResult } from "@/gen/scan-results/scan-results";
 import { invalidateLists } from "@/lib/lists";
 import { describe } from "@/lib/problem";
 import { forgetImages } from "./queries";
+import { deniedReason, isDenied } from "./rights";
 
 interface Props {
   imageId: string;
@@ -28,6 +29,9 @@ export function RemoveDialog({ imageId, open, onOpenChange, onRemoved, focusAfte
   const notify = useNotify();
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>();
+  // Lists do not say it of each image.
+  const { data: image } = useGetImage(imageId, undefined, { query: { enabled: open } });
+  const denied = isDenied(image, "remove");
 
   const change = (next: boolean) => {
     if (!next) setError(undefined);
@@ -60,7 +64,7 @@ export function RemoveDialog({ imageId, open, onOpenChange, onRemoved, focusAfte
       actions={
         <>
           <Button onClick={() => change(false)}>Cancel</Button>
-          <Button variant="danger" disabled={busy} onClick={() => void remove()}>
+          <Button variant="danger" disabled={busy || denied} onClick={() => void remove()}>
             {busy ? "Removing…" : "Remove"}
           </Button>
         </>
@@ -73,6 +77,7 @@ export function RemoveDialog({ imageId, open, onOpenChange, onRemoved, focusAfte
         This deletes the report, the SBOM and the findings of the image for all platforms. If a container that
         is not ignored still runs the image, it is scanned again.
       </p>
+      {denied && <Callout tone="info" icon={Info} title={deniedReason.remove} />}
       {error !== undefined && <Failure error={error} />}
     </AlertDialog>
   );

@@ -7,6 +7,7 @@ import type { Counts } from "./counts.ts";
 import type { DatabaseBuild } from "./databaseBuild.ts";
 import type { Distribution } from "./distribution.ts";
 import type { FailureReason } from "./failureReason.ts";
+import type { ImagePermissions } from "./imagePermissions.ts";
 import type { ImageSizeClass } from "./imageSizeClass.ts";
 import type { ImageSource } from "./imageSource.ts";
 import type { ImageState } from "./imageState.ts";
@@ -67,4 +68,5 @@ export interface Image {
   fromReport?: boolean;
   /** Number of vulnerabilities in the external report; absent if there is none. */
   reported?: Counts;
+  permissions?: ImagePermissions;
 }

@@ -107,6 +107,7 @@ export * from "./imageName.ts";
 export * from "./imagePackage.ts";
 export * from "./imagePackagePage.ts";
 export * from "./imagePage.ts";
+export * from "./imagePermissions.ts";
 export * from "./imageSizeClass.ts";
 export * from "./imageSource.ts";
 export * from "./imageState.ts";

@@ -11,19 +11,39 @@ import { getScanResult } from "@/gen/scan-results/scan-results";
 import { fileName } from "@/lib/image-id";
 import { requestBlob } from "@/lib/request";
 import { RemoveDialog } from "../remove-dialog";
-import { useCanRemove, useCanScan } from "../rights";
+import { deniedReason, isDenied, useCanRemove, useCanScan, type PermittedAction } from "../rights";
 import { hasResults } from "../state";
 
 export function ImageActions({ image }: { image: Image }) {
-  const canRemove = useCanRemove();
-  const canScan = useCanScan();
+  const canRemove = useCanRemove() || image.permissions?.delete;
+  const canScan = useCanScan() || image.permissions?.update;
   return (
-    <div className="flex flex-wrap gap-2">
-      <Downloads image={image} />
-      {canScan && <ScanAgain imageId={image.imageId} />}
-      {canRemove && <Remove imageId={image.imageId} />}
+    <div className="space-y-2">
+      <div className="flex flex-wrap gap-2">
+        <Downloads image={image} />
+        {canScan && <ScanAgain imageId={image.imageId} denied={isDenied(image, "rescan")} />}
+        {canRemove && <Remove imageId={image.imageId} denied={isDenied(image, "remove")} />}
+      </div>
+      {canScan && isDenied(image, "rescan") && <Denied action="rescan" />}
+      {canRemove && isDenied(image, "remove") && <Denied action="remove" />}
     </div>
   );
+}
+
+const reasonId = (action: PermittedAction) => `${action}-denied`;
+
+function Denied({ action }: { action: PermittedAction }) {
+  return (
+    <p id={reasonId(action)} className="max-w-96 text-[13px] text-muted">
+      {deniedReason[action]}
+    </p>
+  );
+}
+
+interface ActionProps {
+  imageId: string;
+  /** The user may do it with other images only. */
+  denied: boolean;
 }
 
 function Downloads({ image }: { image: Image }) {
@@ -87,7 +107,7 @@ function Downloads({ image }: { image: Image }) {
   );
 }
 
-function ScanAgain({ imageId }: { imageId: string }) {
+function ScanAgain({ imageId, denied }: ActionProps) {
   const notify = useNotify();
   const [busy, setBusy] = useState(false);
   const scan = async () => {
@@ -102,19 +122,28 @@ function ScanAgain({ imageId }: { imageId: string }) {
     }
   };
   return (
-    <Button disabled={busy} onClick={() => void scan()}>
+    <Button
+      disabled={busy || denied}
+      aria-describedby={denied ? reasonId("rescan") : undefined}
+      onClick={() => void scan()}
+    >
       <RefreshCw aria-hidden />
       Scan again
     </Button>
   );
 }
 
-function Remove({ imageId }: { imageId: string }) {
+function Remove({ imageId, denied }: ActionProps) {
   const navigate = useNavigate();
   const [open, setOpen] = useState(false);
   return (
     <>
-      <Button variant="danger-outline" onClick={() => setOpen(true)}>
+      <Button
+        variant="danger-outline"
+        disabled={denied}
+        aria-describedby={denied ? reasonId("remove") : undefined}
+        onClick={() => setOpen(true)}
+      >
         <Trash2 aria-hidden />
         Remove
       </Button>

@@ -12,7 +12,8 @@ import { plural } from "@/lib/format";
 import { invalidateLists } from "@/lib/lists";
 import { describe } from "@/lib/problem";
 import { forgetImages } from "../queries";
-import { carryOut, planOf, type Action, type Plan } from "./bulk";
+import type { PermittedAction } from "../rights";
+import { carryOut, planOf, type Plan } from "./bulk";
 
 const words = {
   remove: {
@@ -24,6 +25,7 @@ const words = {
     left: (count: number) => `${count} of the images still run${count === 1 ? "s" : ""}`,
     advice: "Their results stay. Use Scan again to renew these.",
     done: (count: number) => `Results of ${plural(count, "image")} removed`,
+    denied: (count: number) => `You may not remove the results of ${plural(count, "image")}`,
     failed: "Could not remove the results of",
     nothing: "No image can be removed",
   },
@@ -36,13 +38,14 @@ const words = {
     left: (count: number) => `${count} of the images no longer run${count === 1 ? "s" : ""}`,
     advice: "Only images that a container runs are scanned.",
     done: (count: number) => `${plural(count, "image")} will be scanned again`,
+    denied: (count: number) => `You may not have ${plural(count, "image")} scanned again`,
     failed: "Could not start the scan of",
     nothing: "No image can be scanned again",
   },
 } as const;
 
 interface Props {
-  action: Action;
+  action: PermittedAction;
   /** At least one. */
   imageIds: string[];
   open: boolean;
@@ -73,7 +76,7 @@ export function BulkDialog({ action, imageIds, open, onOpenChange, onDone }: Pro
   }, [action, imageIds]);
   useEffect(() => () => stop.current?.abort(), []);
 
-  const apply = async ({ applies, left }: Plan) => {
+  const apply = async ({ applies, ...others }: Plan) => {
     const controller = new AbortController();
     stop.current = controller;
     setProgress(0);
@@ -94,7 +97,7 @@ export function BulkDialog({ action, imageIds, open, onOpenChange, onDone }: Pro
     setProgress(undefined);
     setFailed(errors);
     if (errors.length === 0) onOpenChange(false);
-    else setPlan({ applies: applies.filter((imageId) => !done.has(imageId)), left, failed: [] });
+    else setPlan({ ...others, applies: applies.filter((imageId) => !done.has(imageId)), failed: [] });
   };
 
   const running = progress !== undefined;
@@ -137,6 +140,11 @@ export function BulkDialog({ action, imageIds, open, onOpenChange, onDone }: Pro
       {plan && plan.left.length > 0 && (
         <Callout tone="info" icon={Info} title={text.left(plan.left.length)}>
           <p>{text.advice}</p>
+        </Callout>
+      )}
+      {plan && plan.denied.length > 0 && (
+        <Callout tone="info" icon={Info} title={text.denied(plan.denied.length)}>
+          <p>That requires permission in every namespace that runs the image, or ran it.</p>
         </Callout>
       )}
       {failed.length > 0 && (

@@ -8,9 +8,8 @@ import { DecideAboutImages } from "@/features/exceptions/decide";
 import type { Image } from "@/gen/model";
 import { countColumns, type CsvColumns } from "@/lib/csv";
 import { plural } from "@/lib/format";
-import { useCanRemove, useCanScan } from "../rights";
+import { useCanRemove, useCanScan, type PermittedAction } from "../rights";
 import { scannedAt } from "../state";
-import type { Action } from "./bulk";
 import { BulkDialog } from "./bulk-dialog";
 
 const csvColumns: CsvColumns<Image> = [
@@ -36,10 +35,10 @@ export function SelectedImages({ selection }: { selection: Selection<Image> }) {
   const canRemove = useCanRemove();
   const canScan = useCanScan();
   // Each time the dialog is opened it starts again.
-  const [dialog, setDialog] = useState<{ action: Action; imageIds: string[]; count: number }>();
+  const [dialog, setDialog] = useState<{ action: PermittedAction; imageIds: string[]; count: number }>();
   const [open, setOpen] = useState(false);
   const imageIds = () => [...new Set(selected.map(({ imageId }) => imageId))];
-  const start = (action: Action) => {
+  const start = (action: PermittedAction) => {
     setDialog((before) => ({ action, imageIds: imageIds(), count: (before?.count ?? 0) + 1 }));
     setOpen(true);
   };
