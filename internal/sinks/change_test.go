@@ -52,7 +52,7 @@ func TestTargetsOfOtherTypes(t *testing.T) {
 				text := `{"parts":` + parts + `,"type":"` + string(kind) + `"}`
 				stored, err := decodeTarget(text)
 				must(t, err)
-				stored.images = []*store.RunningReport{{RunningImage: store.RunningImage{ImageKey: image("web")}}}
+				stored.images = []*targetImage{{RunningReport: &store.RunningReport{RunningImage: store.RunningImage{ImageKey: image("web")}}}}
 				if len(stored.Parts) == len(sink.parts) && kind == sink.Type {
 					continue
 				}

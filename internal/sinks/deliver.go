@@ -194,7 +194,8 @@ func (e *Engine) attempt(ctx context.Context, sink *Sink, item *store.ReportItem
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	r := &reports{reader: e.Store, version: e.Version, in: t.in(), keys: t.keys(), name: t.String()}
+	r := &reports{reader: e.Store, version: e.Version, in: t.in(), name: t.String()}
+	r.keys, r.uses = t.reported()
 	documents, err := sink.receiver.encode(ctx, t, r)
 	if errors.Is(err, store.ErrNotFound) {
 		// An image was removed since the plan; the next plan knows.

@@ -25,10 +25,26 @@ type target struct {
 	Formats []report.Format `json:"formats,omitempty"`
 	Former  []report.Format `json:"former,omitempty"`
 
-	// labels are the results of the templates of tags. images and namespaces are what is reported: the images that run in these namespaces.
+	// labels are the results of the templates of tags. images are what is reported, and namespaces those in which they run.
 	labels     map[string]bool
-	images     []*store.RunningReport
+	images     []*targetImage
 	namespaces map[string]bool
+}
+
+// targetImage is an image of a target.
+type targetImage struct {
+	*store.RunningReport
+	// workloads are those that it is reported of, as indexes of Workloads.
+	workloads []int
+}
+
+// uses are the workloads that the image is reported of.
+func (i *targetImage) uses() []store.Workload {
+	workloads := make([]store.Workload, len(i.workloads))
+	for n, w := range i.workloads {
+		workloads[n] = i.Workloads[w]
+	}
+	return workloads
 }
 
 // key identifies a target in its sink.
@@ -64,13 +80,14 @@ func (t *target) in() store.Namespaces {
 	return store.OnlyNamespaces(slices.Collect(maps.Keys(t.namespaces))...)
 }
 
-// keys are the images of a target.
-func (t *target) keys() []model.ImageKey {
-	keys := make([]model.ImageKey, len(t.images))
-	for i, image := range t.images {
-		keys[i] = image.ImageKey
+// reported are the images of a target with the workloads that they are reported of.
+func (t *target) reported() (keys []model.ImageKey, uses map[model.ImageKey][]store.Workload) {
+	uses = make(map[model.ImageKey][]store.Workload, len(t.images))
+	for _, image := range t.images {
+		keys = append(keys, image.ImageKey)
+		uses[image.ImageKey] = image.uses()
 	}
-	return keys
+	return keys, uses
 }
 
 // worst counts the findings of all images of a target.
@@ -89,13 +106,26 @@ func (t *target) stamp(config string, findings bool) string {
 	for _, image := range t.images {
 		texts = append(texts, image.ImageKey.String(), image.SBOMSHA256, strconv.Itoa(image.CatalogStamp))
 		if findings {
-			texts = append(texts, fmt.Sprint(image.Counts))
+			texts = append(append(texts, fmt.Sprint(image.Counts)), image.decided()...)
 		}
 	}
 	if findings {
 		texts = append(texts, slices.Sorted(maps.Keys(t.namespaces))...)
 	}
 	return digestOf(texts...)
+}
+
+// decided tells apart what decisions about some places suppress in the workloads that the image is reported of; nil if there are no such decisions.
+func (i *targetImage) decided() []string {
+	if i.Decided == nil {
+		return nil
+	}
+	var texts []string
+	for _, n := range i.workloads {
+		w := &i.Workloads[n]
+		texts = append(texts, w.Namespace, w.Kind, w.Name, i.Decided[n])
+	}
+	return texts
 }
 
 // targets returns what a sink is to be given, by key.
@@ -126,9 +156,12 @@ func (s *Sink) targets(running []store.RunningReport, cluster string) map[string
 				t.labels, t.namespaces = map[string]bool{}, map[string]bool{}
 				all[key] = t
 			}
-			if n := len(t.images); n == 0 || t.images[n-1] != image {
-				t.images = append(t.images, image)
+			n := len(t.images)
+			if n == 0 || t.images[n-1].RunningReport != image {
+				t.images = append(t.images, &targetImage{RunningReport: image})
+				n++
 			}
+			t.images[n-1].workloads = append(t.images[n-1].workloads, j)
 			t.namespaces[w.Namespace] = true
 			for _, label := range s.labels {
 				if text := label.render(p, s.receiver.longest()); text != "" && len(t.labels) < maxLabels {
@@ -172,7 +205,7 @@ func (c *changes) concern(t *target) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(t.images, func(image *store.RunningReport) bool { return c.images[image.ImageID] })
+	return slices.ContainsFunc(t.images, func(image *targetImage) bool { return c.images[image.ImageID] })
 }
 
 // difference is what has to be written of a plan.

@@ -106,6 +106,55 @@ func TestPolicyReports(t *testing.T) {
 	}
 }
 
+// What an exception suppresses in some workloads is skipped in the reports of these alone, also after its selector selects others.
+func TestReportsOfWorkloads(t *testing.T) {
+	f := newFixture(t, nil)
+	kept := &objects{kept: map[string]policyContent{}}
+	f.factory.PolicyObjects = kept
+	web := image("web")
+	f.catalog(t, web, "1", "openssl")
+	a, b, c := workload("shop", "a", ""), workload("shop", "b", ""), workload("bank", "c", "")
+	f.run(t, web, a, b, c)
+	f.update(t, map[string][]model.PackageFinding{"openssl": {finding("CVE-1", model.SeverityCritical), finding("CVE-2", model.SeverityHigh)}})
+	choose := func(workloads ...store.Workload) {
+		t.Helper()
+		problems, err := f.SyncDecisions(t.Context(), store.DecisionSourceKubernetes, []store.Decision{{
+			Object: store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: "d"}, Vulnerabilities: []string{"CVE-1"}, Status: model.DecisionNotAffected,
+			Comment: "not used", Places: &store.DecisionPlaces{Selector: "selected", Workloads: workloads},
+		}})
+		if err != nil || len(problems) > 0 {
+			t.Fatal(problems, err)
+		}
+	}
+	e, results := f.engine(t, f.Store)
+	use(t, e, f.sink(t, Definition{PolicyReport: &PolicyReport{MaxResults: 2, MaxObjects: 10}}))
+	f.settle(t, e)
+	open, skipped := ": 2, 0, 0; CVE-1 critical, CVE-2 high", ": 1, 0, 1; CVE-2 high"
+	expectState(t, "without", kept.state(), "bank Deployment/c"+open, "shop Deployment/a"+open, "shop Deployment/b"+open)
+	results.expect(t, "policyReport delivered 3")
+	choose(a)
+	f.settle(t, e)
+	expectState(t, "one workload", kept.state(), "bank Deployment/c"+open, "shop Deployment/a"+skipped, "shop Deployment/b"+open)
+	// Other labels are no event.
+	log, err := f.EventLog(t.Context())
+	must(t, err)
+	results.expect(t, "policyReport delivered 1", "policyReport unchanged 2")
+	choose(b, c)
+	if after, err := f.EventLog(t.Context()); err != nil || after.Last != log.Last {
+		t.Fatalf("%d events, %v", after.Last-log.Last, err)
+	}
+	f.settle(t, e)
+	expectState(t, "others", kept.state(), "bank Deployment/c"+skipped, "shop Deployment/a"+open, "shop Deployment/b"+skipped)
+	results.expect(t, "policyReport delivered 3")
+	choose(b)
+	f.settle(t, e)
+	expectState(t, "fewer", kept.state(), "bank Deployment/c"+open, "shop Deployment/a"+open, "shop Deployment/b"+skipped)
+	results.expect(t, "policyReport delivered 1")
+	// Nothing differs.
+	f.settle(t, e)
+	results.expect(t)
+}
+
 // An object with as many and as long results as there can be has less than 100 KiB, whatever the names in them are.
 func TestPolicyObjectsAreSmall(t *testing.T) {
 	for name, text := range map[string]string{

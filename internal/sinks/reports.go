@@ -35,7 +35,9 @@ type reports struct {
 	version string
 	in      store.Namespaces
 	keys    []model.ImageKey
-	name    string
+	// uses are the workloads of which the findings of each image are reported.
+	uses map[model.ImageKey][]store.Workload
+	name string
 }
 
 // bounded is a buffer that does not grow beyond a bound.
@@ -112,7 +114,7 @@ func (r *reports) full(ctx context.Context, format report.Format) ([]byte, error
 
 // each reads the findings of an image page by page.
 func (r *reports) each(ctx context.Context, key model.ImageKey, suppressed bool, yield func(model.Finding) error) error {
-	query := store.FindingQuery{Image: key, Suppressed: suppressed, Sort: store.SortFindingPackage, Page: store.Page{Size: store.MaxPageSize}}
+	query := store.FindingQuery{Image: key, Suppressed: suppressed, Workloads: r.uses[key], Sort: store.SortFindingPackage, Page: store.Page{Size: store.MaxPageSize}}
 	for {
 		page, err := r.reader.Findings(ctx, r.in, query)
 		if err != nil {

@@ -53,6 +53,8 @@ type RunningReport struct {
 	// SBOMSHA256 and Counts are those of the image for all namespaces.
 	SBOMSHA256 string
 	Counts     Counts
+	// Decided tells apart, for each of Workloads, which findings decisions about some places suppress in it, "" for none; nil if it is none for all.
+	Decided []string
 	// CatalogStamp is the model.Catalog.Stamp of the packages that the image has, negative if they are those of an earlier SBOM.
 	CatalogStamp int
 }

@@ -341,6 +341,8 @@ type FindingQuery struct {
 	Origin model.Origin
 	// Described adds the origin of each finding, and the owners of the image, which exports do without.
 	Described bool
+	// Workloads are some that run the image: a finding is suppressed if decisions suppress it in each of these. nil stands for all visible places of the image.
+	Workloads []Workload
 	Sort      FindingSort
 	Page
 }

@@ -20,6 +20,9 @@ func coveredPURL(p *model.Package, arch string) string {
 	if p.Type == "portage" || p.Type == "pod" { // The slash is part of the name.
 		namespace, name = nil, p.Name
 	}
+	if url, found := programURL(p); found {
+		id.Type, namespace, name = url.Type, strings.Split(url.Namespace, "/"), url.Name
+	}
 	version := id.Version
 	qualifiers := map[string]string{}
 	if arch != "" {

@@ -20,6 +20,12 @@ func TestCoveredPURLs(t *testing.T) {
 		"pkg:rpm/redhat/openssl-libs@3.0.7-27.el9?distro=rhel-9.4&epoch=1": {Type: "rpm", Name: "openssl-libs", Version: "1:3.0.7-27.el9", Distro: "rhel:9.4"},
 		"pkg:rpm/fedora/bash@5.2-1?distro=fedora-40":                       {Type: "rpm", Name: "bash", Version: "5.2-1", Distro: "fedora:40"},
 		"pkg:generic/node@20":                                              {Type: "binary", Name: "node", Version: "20"},
+		"pkg:generic/consul@1.15":                                          {Type: "binary", Name: "consul", Version: "1.15"},
+		"pkg:golang/github.com/hashicorp/consul@1.15":                      {Type: "binary", Name: "consul", Version: "1.15", CPEs: []string{"cpe:2.3:a:hashicorp:consul:1.15:*:*:*:*:*:*:*"}},
+		"pkg:golang/github.com/hashicorp/consul@v1.15":                     {Type: "go-module", Name: "github.com/hashicorp/consul", Version: "v1.15"},
+		"pkg:generic/istio@1.26":                                           {Type: "binary", Name: "pilot-agent", Version: "1.26", CPEs: []string{"x", "cpe:2.3:a:istio:istio:1.26:*:*:*:*:*:*:*"}},
+		"pkg:generic/sun/jre@1.6.0":                                        {Type: "binary", Name: "jre", Version: "1.6.0", CPEs: []string{"cpe:2.3:a:sun:jre:1.6.0:*:*:*:*:*:*:*"}},
+		"pkg:npm/consul@1.15":                                              {Type: "npm", Name: "consul", Version: "1.15", CPEs: []string{"cpe:2.3:a:hashicorp:consul:1.15:*:*:*:*:*:*:*"}},
 		"pkg:maven/org.apache.commons/commons-text@1.9":                    {Type: "java-archive", Name: "commons-text", Version: "1.9", PURL: "pkg:maven/org.apache.commons/commons-text@1.9"},
 		"pkg:composer/symfony/http-kernel@v6.0":                            {Type: "php-composer", Name: "symfony/http-kernel", Version: "v6.0"},
 	} {

@@ -14,9 +14,9 @@ import (
 // endedPerQuery is how many objects one query for decisions that have ended names.
 const endedPerQuery = 100
 
-// lastDecisions reads the decisions of a source that apply, and the last decision of each object that has one that applies, or that is wanted. Those of all
-// other objects are history, which only grows.
-func lastDecisions(tx *gorm.DB, source string, wanted []store.Decision) (applied []decisionRow, last map[store.DecisionObject]*decisionRow, err error) {
+// lastDecisions reads the decisions of a source that apply, and the last decision of each object that has one that applies, or that is wanted and not over. Those of
+// all other objects are history, which only grows. What is over only ends what applies, so that any number of objects whose time is over costs no query.
+func lastDecisions(tx *gorm.DB, source string, wanted []store.Decision, now int64) (applied []decisionRow, last map[store.DecisionObject]*decisionRow, err error) {
 	err = tx.Raw("SELECT "+decisionColumns+" FROM decisions d WHERE d.source = ? AND d.until_time = ? ORDER BY d.id", source, int64(stillOpen)).Scan(&applied).Error
 	if err != nil {
 		return nil, nil, err
@@ -30,7 +30,7 @@ func lastDecisions(tx *gorm.DB, source string, wanted []store.Decision) (applied
 	for i := range wanted {
 		// Databases refuse some texts, and no object is stored with these.
 		object := &wanted[i].Object
-		if !wanted[i].Refused && last[*object] == nil && sqldb.Clean(object.Namespace) == object.Namespace && sqldb.Clean(object.Name) == object.Name {
+		if !wanted[i].Refused && !overAt(endOf(wanted[i].ExpiresAt), now) && last[*object] == nil && sqldb.Clean(object.Namespace) == object.Namespace && sqldb.Clean(object.Name) == object.Name {
 			missing[name{object.Namespace, object.Name}] = true
 		}
 	}
@@ -55,3 +55,6 @@ func lastDecisions(tx *gorm.DB, source string, wanted []store.Decision) (applied
 	}
 	return applied, last, nil
 }
+
+// overAt reports whether an end, as of endOf, has passed.
+func overAt(end, now int64) bool { return end > 0 && end <= now }

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"gorm.io/gorm"
 
@@ -32,9 +33,11 @@ func TestHistoryIsNotRead(t *testing.T) {
 		}
 		decide(many...)
 		decide(of("n", "applies"))
-		wanted := append([]store.Decision{of("n", "applies"), of("n", "new"), of("other", "e1"), of("n", "e\x00")}, many[3:endedPerQuery+10]...)
+		over := of("n", "e1") // Its time is over.
+		over.ExpiresAt = time.Now().Add(-time.Hour)
+		wanted := append([]store.Decision{of("n", "applies"), of("n", "new"), of("other", "e1"), of("n", "e\x00"), over}, many[3:endedPerQuery+10]...)
 		err := s.read(t.Context(), "read", func(tx *gorm.DB) error {
-			applied, last, err := lastDecisions(tx, "test", wanted)
+			applied, last, err := lastDecisions(tx, "test", wanted, s.now())
 			if len(applied) != 1 || len(last) != 1+endedPerQuery+7 {
 				t.Errorf("%d decisions that apply, and %d last ones", len(applied), len(last))
 			}
@@ -54,7 +57,7 @@ func TestHistoryIsNotRead(t *testing.T) {
 		decide(again)
 		decide()
 		err = s.read(t.Context(), "read", func(tx *gorm.DB) error {
-			_, last, err := lastDecisions(tx, "test", []store.Decision{again})
+			_, last, err := lastDecisions(tx, "test", []store.Decision{again}, s.now())
 			wanted, _ := decisionOf(&again)
 			if row := last[again.Object]; len(last) != 1 || row == nil || row.Digest != wanted.row.Digest {
 				t.Errorf("the last one of e5 is %+v", row)

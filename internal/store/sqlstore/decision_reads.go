@@ -110,14 +110,17 @@ func decidedOf(tx *gorm.DB, in store.Namespaces, findings, images []int64) (*sai
 }
 
 // addDecisions adds to findings in an image what decisions say of them.
-func addDecisions(tx *gorm.DB, in store.Namespaces, image int64, rows []findingRow, findings []model.Finding) error {
+func addDecisions(tx *gorm.DB, view seen, image int64, rows []findingRow, findings []model.Finding) error {
 	ids := make([]int64, len(rows))
 	for i := range rows {
 		ids[i] = rows[i].FindingID
 	}
-	says, err := decidedOf(tx, in, ids, []int64{image})
+	says, err := decidedOf(tx, view.in, ids, []int64{image})
 	if err != nil {
 		return err
+	}
+	if view.workloads != nil {
+		says.limitTo(image, view.workloads)
 	}
 	for i, id := range ids {
 		findings[i].Suppressed, findings[i].Decisions = says.in(image, id)

@@ -302,7 +302,7 @@ func planDecisions(tx *gorm.DB, source string, decisions []store.Decision, now i
 		end: map[string][]decisionRow{}, problems: map[store.DecisionObject]store.DecisionProblem{}, placed: map[string]*newReach{},
 		wanted: make(map[store.DecisionObject]bool, len(decisions)),
 	}
-	rows, last, err := lastDecisions(tx, source, decisions)
+	rows, last, err := lastDecisions(tx, source, decisions, now)
 	if err != nil {
 		return nil, err
 	}
@@ -323,7 +323,7 @@ func planDecisions(tx *gorm.DB, source string, decisions []store.Decision, now i
 			plan.problems[object] = store.DecisionProblem{Reason: store.DecisionInvalid, Message: err.Error()}
 			continue
 		}
-		wanted.over = wanted.row.ExpiresAt > 0 && wanted.row.ExpiresAt <= now
+		wanted.over = overAt(wanted.row.ExpiresAt, now)
 		if !wanted.over {
 			// One that has ended applies nowhere, and takes no room from others.
 			if problem := plan.place(wanted.reach); problem != nil {

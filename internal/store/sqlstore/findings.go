@@ -40,6 +40,7 @@ type findingToken struct {
 	Overdue      bool
 	DueBefore    int64
 	Origin       model.Origin
+	Workloads    string
 	Sort         store.FindingSort
 }
 
@@ -131,7 +132,8 @@ func (s *Store) Findings(ctx context.Context, in store.Namespaces, query store.F
 		}
 		token := findingToken{
 			"findings", query.Image.ImageID, query.Image.Platform.String(), query.Text, query.MinSeverity, query.Fixable, query.KEV,
-			millionths(query.MinEPSS), query.Closed, query.Suppressed, query.Overdue, micros(query.DueBefore), query.Origin, query.Sort,
+			millionths(query.MinEPSS), query.Closed, query.Suppressed, query.Overdue, micros(query.DueBefore), query.Origin,
+			workloadsToken(query.Workloads), query.Sort,
 		}
 		if image.MatchedAt == 0 {
 			if query.Token != "" {
@@ -151,6 +153,9 @@ func (s *Store) Findings(ctx context.Context, in store.Namespaces, query store.F
 		}
 		view, err := seenIn(tx, in)
 		if err != nil {
+			return err
+		}
+		if view, err = view.limitTo(tx, image.ID, query.Workloads); err != nil {
 			return err
 		}
 		due := imageDeadlines(view, policies, image.findingsSince(), query.Suppressed)
@@ -199,7 +204,7 @@ func (s *Store) Findings(ctx context.Context, in store.Namespaces, query store.F
 		if err := origins.add(tx, rows, page.Findings); err != nil || query.Closed {
 			return err
 		}
-		if err := addDecisions(tx, in, image.ID, rows, page.Findings); err != nil {
+		if err := addDecisions(tx, view, image.ID, rows, page.Findings); err != nil {
 			return err
 		}
 		return addDeadlines(tx, policies, image.findingsSince(), now, rows, page.Findings)

@@ -45,6 +45,8 @@ type placeSets struct {
 	// shared has the sets with several reaches of each namespace; nil until it is read. fresh are the sets that were made since the last decision.
 	shared map[string][]*placeSet
 	fresh  []*placeSet
+	// counted are the counts of joinedIn, by the namespaces.
+	counted map[string]*joinedCount
 }
 
 // get returns the set of some reaches, which are in order.
@@ -69,6 +71,9 @@ func (p *placeSets) forgetFresh() {
 			continue
 		}
 		delete(p.sets, s.key)
+		for _, c := range p.counted {
+			delete(c.lists, s)
+		}
 		for namespace := range p.byNamespace(s) {
 			if list := p.shared[namespace]; len(list) > 0 && list[len(list)-1] == s {
 				p.shared[namespace] = list[:len(list)-1]
@@ -105,9 +110,11 @@ func (p *placeSets) move(finding int64, to *placeSet) {
 	}
 	if from.now--; from.joined() && from.now == 0 {
 		p.now--
+		p.recount(from, -1)
 	}
 	if to.now++; to.joined() && to.now == 1 {
 		p.now++
+		p.recount(to, 1)
 	}
 	p.of[finding] = to
 }
@@ -209,22 +216,6 @@ func (p *placeSets) add(findings []int64, reach int64) {
 		}
 		p.move(finding, to)
 	}
-}
-
-// joined counts the joined reaches that there would be with the decisions of some namespaces only, before anything changes or with what is planned.
-func (p *placeSets) joined(keep func(namespace string) bool, count func(*placeSet) int) int {
-	joined := map[string]bool{}
-	for _, set := range p.sets {
-		if !set.joined() || count(set) <= 0 {
-			continue
-		}
-		kept := slices.DeleteFunc(slices.Clone(set.members), func(reach int64) bool { return !keep(p.namespaces[reach]) })
-		if len(kept) > 1 {
-			_, list := setOf(kept)
-			joined[string(list)] = true
-		}
-	}
-	return len(joined)
 }
 
 func countBefore(s *placeSet) int { return s.before }
@@ -331,6 +322,9 @@ func (p *decisionPlan) boundJoined(tx *gorm.DB, ending []int64, bounds matchBoun
 			reach = added
 			numbers[n.reach.digest] = reach
 		}
+		if known, found := sets.namespaces[reach]; found && known != n.row.Namespace {
+			sets.counted = nil // An object of another namespace names the same places.
+		}
 		sets.namespaces[reach] = n.row.Namespace
 		previous := make([]*placeSet, len(n.findings))
 		for i, finding := range n.findings {
@@ -370,8 +364,8 @@ func (p *placeSets) problem(namespace string, present int, bounds matchBounds) *
 	advice := fmt.Sprintf("use the same namespaces, workloads and images in several exceptions, or name fewer vulnerabilities and packages; "+
 		"there is always room while %s match at most %d findings together, each counted for each exception", whose, bounds.always(namespace))
 	if p.now > most {
-		takesRoom := p.takesRoom(namespace, bounds)
-		if joined := p.joined(takesRoom, countNow); joined > most && joined > p.joined(takesRoom, countBefore) {
+		counted := p.joinedIn(p.takesRoom(namespace, bounds))
+		if joined := counted.now(); joined > most && joined > counted.before {
 			return &store.DecisionProblem{Reason: store.DecisionTooBroad, Message: fmt.Sprintf(
 				"findings that several exceptions about some places suppress would have %s different combinations of such exceptions; the maximum for all is %d%s; %s",
 				number(joined), most, reserved, advice)}

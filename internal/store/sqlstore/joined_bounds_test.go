@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -326,6 +327,22 @@ func TestRandomJoins(t *testing.T) {
 	})
 }
 
+// joined counts the joined reaches that there would be with the decisions of some namespaces only, before anything changes or with what is planned.
+func (p *placeSets) joined(keep func(namespace string) bool, count func(*placeSet) int) int {
+	joined := map[string]bool{}
+	for _, set := range p.sets {
+		if !set.joined() || count(set) <= 0 {
+			continue
+		}
+		kept := slices.DeleteFunc(slices.Clone(set.members), func(reach int64) bool { return !keep(p.namespaces[reach]) })
+		if len(kept) > 1 {
+			_, list := setOf(kept)
+			joined[string(list)] = true
+		}
+	}
+	return len(joined)
+}
+
 // TestSharesAreCountedInOnePass: what the namespaces share is the same as if the sets were read for each namespace, and each set is read once, also after sets were added
 // and decisions were refused.
 func TestSharesAreCountedInOnePass(t *testing.T) {
@@ -351,8 +368,13 @@ func TestSharesAreCountedInOnePass(t *testing.T) {
 		t.Helper()
 		calls, want, now := 0, map[string]int{}, map[string]int{}
 		for _, namespace := range []string{"a", "b", "c", "d"} {
+			p.matches[namespace] = 1
 			only := func(other string) bool { return other == namespace }
 			want[namespace], now[namespace] = p.joined(only, countBefore), p.joined(only, countNow)
+			counted := p.joinedIn(only)
+			if counted.before != want[namespace] || counted.now() != now[namespace] {
+				t.Errorf("%s: the namespace %s has %d joined reaches before and %d now, want %d and %d", what, namespace, counted.before, counted.now(), want[namespace], now[namespace])
+			}
 			if got := p.shareNow(namespace); got != now[namespace] {
 				t.Errorf("%s: the namespace %s shares %d joined reaches, want %d", what, namespace, got, now[namespace])
 			}
@@ -370,6 +392,7 @@ func TestSharesAreCountedInOnePass(t *testing.T) {
 		}
 	}
 	compare("at first")
+	counted := maps.Clone(p.counted)
 	for n := range 50 {
 		var some []int64
 		for finding := range int64(findings) {
@@ -393,5 +416,9 @@ func TestSharesAreCountedInOnePass(t *testing.T) {
 			}
 		}
 		compare(fmt.Sprint("after decision ", n))
+	}
+	// All sets are read once for each of them.
+	if !maps.Equal(counted, p.counted) || len(counted) != 4 {
+		t.Errorf("%d counts at first, and %d others afterwards", len(counted), len(p.counted))
 	}
 }

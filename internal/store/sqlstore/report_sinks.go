@@ -107,13 +107,15 @@ func (s *Store) RunningReports(ctx context.Context) ([]store.RunningReport, erro
 		if err := addWorkloads(tx, tx.Table("image_uses AS u"), running); err != nil {
 			return err
 		}
+		decided, err := decidedIn(tx, running)
 		reports = make([]store.RunningReport, len(rows))
 		for i := range rows {
 			reports[i] = store.RunningReport{
-				RunningImage: *running[rows[i].ID], SBOMSHA256: rows[i].SbomSha256, Counts: rows[i].Counts.counts(), CatalogStamp: rows[i].Projection,
+				RunningImage: *running[rows[i].ID], SBOMSHA256: rows[i].SbomSha256, Counts: rows[i].Counts.counts(), Decided: decided[rows[i].ID],
+				CatalogStamp: rows[i].Projection,
 			}
 		}
-		return nil
+		return err
 	})
 	return reports, err
 }

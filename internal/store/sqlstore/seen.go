@@ -12,6 +12,8 @@ type seen struct {
 	in store.Namespaces
 	// placed says that findings can count elsewhere only.
 	placed bool
+	// workloads is nil unless it is about some workloads of one image alone.
+	workloads *workloadReaches
 }
 
 // seenIn reads how findings count in some namespaces.
@@ -20,12 +22,15 @@ func seenIn(tx *gorm.DB, in store.Namespaces) (seen, error) {
 		return seen{in: in}, nil
 	}
 	placed, err := somePlaced(tx)
-	return seen{in, placed && in.Literals() != ""}, err
+	return seen{in: in, placed: placed && in.Literals() != ""}, err
 }
 
 // closes is the condition that a reach has all visible places of an image. Both are columns.
 func (s seen) closes(reach, image string) string {
 	has := "EXISTS (SELECT 1 FROM reached x WHERE x.reach = " + reach + " AND x.image_pk = " + image + ")"
+	if s.workloads != nil {
+		return "(" + has + s.workloads.or(reach) + ")"
+	}
 	if !s.placed {
 		return has
 	}

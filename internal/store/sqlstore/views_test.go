@@ -52,6 +52,7 @@ var viewResults = [][]string{
 		"registry.example/old@sha256:3|log4j-core|CVE-2021-1|accepted|AcceptedRisk|2026-03-15T00:00:00Z",
 		"registry.example/shop@sha256:1|log4j-core|CVE-2021-1|accepted|AcceptedRisk|2026-03-15T00:00:00Z",
 	},
+	{"report|registry.example/old@sha256:3|log4j-core|CVE-2021-1|ClusterVulnerabilityException|accepted|AcceptedRisk|2026-03-15T00:00:00Z"},
 	{`ClusterVulnerabilityException||accepted|AcceptedRisk|{"vulnerabilities":["CVE-2021-1"]}|why|2026-02-27T12:00:00Z|2026-03-15T00:00:00Z`},
 	{
 		"NULL|shop|Deployment|web|registry.example/shop@sha256:2|xz|CVE-2024-3094|Critical|2026-03-02T06:00:00Z",

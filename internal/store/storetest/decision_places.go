@@ -178,6 +178,94 @@ var decisionPlaceTests = map[string]func(*testing.T, *fixture){
 			}
 		}
 	},
+	"Findings are those of some workloads of an image": func(t *testing.T, f *fixture) {
+		key := model.ImageKey{ImageID: modelImageID(0), Platform: amd64}
+		f.catalog(t, key, "1", catalogOf("a"))
+		f.match(t, key, "1", decided)
+		web, db, other := deployment("a", "web"), deployment("a", "db"), deployment("b", "web")
+		must(t, f.RecordUses(t.Context(), "scope", []store.Use{
+			{Image: key, Workload: web, Container: "c"}, {Image: key, Workload: db, Container: "c"}, {Image: key, Workload: other, Container: "c"},
+		}))
+		everywhere := exception("everywhere", model.DecisionFixed, []string{"CVE-2"}, nil)
+		single := placed(exception("single", model.DecisionFixed, []string{"CVE-1"}, nil), "web", nil, web)
+		f.decide(t, everywhere, single, placed(exception("whole", model.DecisionFixed, []string{"CVE-1"}, nil), "b", []string{"b"}))
+		for what, one := range map[string]struct {
+			workloads []store.Workload
+			want      []string
+		}{
+			"all":                {nil, []string{"CVE-1[single whole]", "-CVE-2[everywhere]"}},
+			"one of its own":     {[]store.Workload{web}, []string{"-CVE-1[single]", "-CVE-2[everywhere]"}},
+			"one without":        {[]store.Workload{db}, []string{"CVE-1[]", "-CVE-2[everywhere]"}},
+			"of a namespace":     {[]store.Workload{other}, []string{"-CVE-1[whole]", "-CVE-2[everywhere]"}},
+			"two with decisions": {[]store.Workload{web, other}, []string{"-CVE-1[single whole]", "-CVE-2[everywhere]"}},
+			"two, one without":   {[]store.Workload{web, db}, []string{"CVE-1[single]", "-CVE-2[everywhere]"}},
+		} {
+			var got []string
+			open := 0
+			for _, found := range f.findings(t, store.FindingQuery{Image: key, Workloads: one.workloads, Suppressed: true, Sort: store.SortFindingPackage}).Findings {
+				text := found.Vulnerability.ID
+				if found.Suppressed {
+					text = "-" + text
+				} else {
+					open++
+				}
+				var names []string
+				for _, d := range found.Decisions {
+					names = append(names, d.Name)
+				}
+				slices.Sort(names)
+				got = append(got, text+"["+strings.Join(names, " ")+"]")
+			}
+			if diff := cmp.Diff(one.want, got); diff != "" {
+				t.Errorf("%s: %s", what, diff)
+			}
+			if n := f.findings(t, store.FindingQuery{Image: key, Workloads: one.workloads}).Total; n != open {
+				t.Errorf("%s: %d open findings, want %d", what, n, open)
+			}
+		}
+	},
+	"Reports tell workloads apart in which other findings are suppressed": func(t *testing.T, f *fixture) {
+		key := model.ImageKey{ImageID: modelImageID(0), Platform: amd64}
+		f.catalog(t, key, "1", catalogOf("a"))
+		f.match(t, key, "1", decided)
+		workloads := []store.Workload{deployment("a", "db"), deployment("a", "web"), deployment("b", "db")}
+		uses := make([]store.Use, len(workloads))
+		for i, w := range workloads {
+			uses[i] = store.Use{Image: key, Workload: w, Container: "c"}
+		}
+		must(t, f.RecordUses(t.Context(), "scope", uses))
+		apart := func() []string {
+			t.Helper()
+			reports, err := f.RunningReports(t.Context())
+			must(t, err)
+			if len(reports) != 1 || !cmp.Equal(reports[0].Workloads, workloads) {
+				t.Fatalf("reports: %+v", reports)
+			}
+			return reports[0].Decided
+		}
+		if got := apart(); got != nil {
+			t.Errorf("without decisions: %q", got)
+		}
+		d := exception("d", model.DecisionFixed, []string{"CVE-1"}, nil)
+		f.decide(t, placed(exception("nothing", model.DecisionFixed, []string{"CVE-9"}, nil), "nothing", []string{"a"}))
+		if got := apart(); got != nil {
+			t.Errorf("a decision that matches nothing: %q", got)
+		}
+		f.decide(t, placed(d, "web", nil, workloads[1]))
+		first := apart()
+		if len(first) != 3 || first[0] != "" || first[1] == "" || first[2] != "" {
+			t.Errorf("in a workload: %q", first)
+		}
+		// The selector selects another one.
+		f.decide(t, placed(d, "web", nil, workloads[0]))
+		if got := apart(); len(got) != 3 || got[0] != first[1] || got[1] != "" || got[2] != "" {
+			t.Errorf("in another one: %q, was %q", got, first)
+		}
+		f.decide(t, placed(d, "a", []string{"a"}), placed(exception("e", model.DecisionFixed, []string{"CVE-2"}, nil), "db", nil, workloads[0]))
+		if got := apart(); len(got) != 3 || got[0] == got[1] || got[1] == "" || got[2] != "" {
+			t.Errorf("in a namespace: %q", got)
+		}
+	},
 	"Events of a namespace count what runs there": func(t *testing.T, f *fixture) {
 		own, other := model.ImageKey{ImageID: modelImageID(0), Platform: amd64}, model.ImageKey{ImageID: modelImageID(1), Platform: amd64}
 		f.catalog(t, own, "1", catalogOf("a"))

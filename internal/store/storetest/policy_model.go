@@ -382,6 +382,7 @@ func (m *policyModel) check(in store.Namespaces) {
 	m.checkFixes(in, found)
 	m.checkOwners(in, found)
 	m.checkDueLists(in, found)
+	m.checkSummary(in, found)
 	policies, err := m.ListPolicies(m.t.Context(), in)
 	must(m.t, err)
 	var want []store.PolicySummary

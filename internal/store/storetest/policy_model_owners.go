@@ -1,7 +1,10 @@
 package storetest
 
 import (
+	"cmp"
 	"slices"
+	"strings"
+	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
@@ -41,6 +44,67 @@ func (m *policyModel) checkOwners(in store.Namespaces, found map[int][]model.Fin
 	}
 	if diff := gocmp.Diff(want, got); diff != "" {
 		m.t.Errorf("due findings of owners, %+v, seen by %v (-want +got):\n%s", where, in, diff)
+	}
+}
+
+// checkSummary expects that a summary counts each finding once in each image, on the earliest date of the workloads that are chosen, and lists the first ones.
+func (m *policyModel) checkSummary(in store.Namespaces, found map[int][]model.Finding) {
+	m.t.Helper()
+	query := store.SummaryQuery{
+		Ownership: []store.Ownership{{}, {Owner: "red"}, {Owner: "blue"}, {None: true}}[m.queries.IntN(4)], Since: m.now,
+		DueWithin: time.Duration(m.queries.IntN(4*24)) * time.Hour, Limit: store.MaxSummaryRows,
+	}
+	type key struct{ vulnerability, pkg string }
+	var counted [2]model.SeverityCounts // Overdue, and due soon.
+	sums := map[key]*store.DueFinding{}
+	for i, findings := range found {
+		for j := range findings {
+			f := &findings[j]
+			d := m.deadline(f, m.usesIn(i, in, store.Where{Ownership: query.Ownership}))
+			if d == nil || d.At.After(m.now.Add(query.DueWithin)) {
+				continue
+			}
+			if d.Overdue {
+				counted[0].Add(f.Vulnerability.Severity)
+			} else {
+				counted[1].Add(f.Vulnerability.Severity)
+			}
+			one := sums[key{f.Vulnerability.ID, f.Package.Name}]
+			if one == nil {
+				one = &store.DueFinding{
+					VulnerabilityID: f.Vulnerability.ID, Severity: f.Vulnerability.Severity, Package: f.Package.Name, Version: f.Package.Version, Fixes: f.Fix.Versions,
+					DueAt: d.At, Policy: d.Policy,
+				}
+				sums[key{f.Vulnerability.ID, f.Package.Name}] = one
+			}
+			if cmp.Or(d.At.Compare(one.DueAt), strings.Compare(d.Policy, one.Policy)) < 0 {
+				one.DueAt, one.Policy = d.At, d.Policy
+			}
+			one.Images++
+		}
+	}
+	var lists [2][]store.DueFinding
+	for _, one := range sums {
+		at := 1
+		if !one.DueAt.After(m.now) {
+			at = 0
+		}
+		lists[at] = append(lists[at], *one)
+	}
+	names := func(a, b *store.DueFinding) int {
+		return cmp.Or(strings.Compare(a.VulnerabilityID, b.VulnerabilityID), strings.Compare(a.Package, b.Package))
+	}
+	slices.SortFunc(lists[0], func(a, b store.DueFinding) int {
+		return cmp.Or(cmp.Compare(b.Severity, a.Severity), a.DueAt.Compare(b.DueAt), names(&a, &b))
+	})
+	slices.SortFunc(lists[1], func(a, b store.DueFinding) int {
+		return cmp.Or(a.DueAt.Compare(b.DueAt), cmp.Compare(b.Severity, a.Severity), names(&a, &b))
+	})
+	got, err := m.Summary(m.t.Context(), in, query)
+	must(m.t, err)
+	want := [2]store.DueFindings{{Counts: counted[0], First: lists[0]}, {Counts: counted[1], First: lists[1]}}
+	if diff := gocmp.Diff(want, [2]store.DueFindings{got.Overdue, got.DueSoon}, searchOptions); diff != "" {
+		m.t.Errorf("what is due in the summary %+v, seen by %v (-want +got):\n%s", query, in, diff)
 	}
 }
 

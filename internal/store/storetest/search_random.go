@@ -32,6 +32,7 @@ var searchModelTests = func() map[string]func(*testing.T, *fixture) {
 					m.checkOwners()
 					m.checkImages()
 					m.checkFixes()
+					m.checkSummary()
 				}
 				m.checkFindings()
 				m.checkCompare()

@@ -44,6 +44,40 @@ func (m *tagFixModel) check(in store.Namespaces) {
 	comparePages(m.t, fmt.Sprintf("all actions seen by %v, %+v", in, query), sortActions(all), list(query))
 }
 
+// checkWorkloads compares the findings of some of the workloads that run an image: those that count in one of them.
+func (m *tagFixModel) checkWorkloads(key model.ImageKey) {
+	m.t.Helper()
+	all := store.AllNamespaces()
+	workloads := m.chosen(key, all, store.Where{})
+	if len(workloads) == 0 {
+		return
+	}
+	m.queries.Shuffle(len(workloads), func(i, j int) { workloads[i], workloads[j] = workloads[j], workloads[i] })
+	workloads = workloads[:1+m.queries.IntN(len(workloads))]
+	list := func(query store.FindingQuery) (texts []string) {
+		query.Image, query.Sort, query.Size = key, store.SortFindingPackage, store.MaxPageSize
+		page, err := m.Findings(m.t.Context(), all, query)
+		must(m.t, err)
+		for i := range page.Findings {
+			f := &page.Findings[i]
+			open := slices.ContainsFunc(workloads, func(w store.Workload) bool { return !m.decisions.suppressIn(key.ImageID, f, w) })
+			if query.Workloads != nil && open == f.Suppressed {
+				m.t.Errorf("%s of %s in %v: suppressed is %t", f.Vulnerability.ID, key, workloads, f.Suppressed)
+			}
+			if open {
+				texts = append(texts, f.Vulnerability.ID+" "+f.Package.Name)
+			}
+		}
+		if len(page.Findings) != page.Total {
+			m.t.Errorf("%d of %d findings", len(page.Findings), page.Total)
+		}
+		return texts
+	}
+	want := list(store.FindingQuery{Suppressed: true})
+	expectTexts(m.t, "with suppressed ones", list(store.FindingQuery{Suppressed: true, Workloads: workloads}), want...)
+	expectTexts(m.t, "those that count", list(store.FindingQuery{Workloads: workloads}), want...)
+}
+
 // actions is what ListFixes should return of all but newer tags, in no order.
 func (m *tagFixModel) actions(in store.Namespaces, query store.FixQuery) []tagAction {
 	var all []tagAction

@@ -28,6 +28,9 @@ var tagFixModelTests = func() map[string]func(*testing.T, *fixture) {
 				what := m.step()
 				m.check(store.AllNamespaces())
 				m.check([]store.Namespaces{store.OnlyNamespaces("a"), store.OnlyNamespaces("a", "b"), store.OnlyNamespaces("none")}[m.queries.IntN(3)])
+				for _, key := range m.keys {
+					m.checkWorkloads(key)
+				}
 				if t.Failed() {
 					t.Fatalf("after step %d: %s", step, what)
 				}
