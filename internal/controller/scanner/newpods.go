@@ -186,7 +186,7 @@ func (r *Reconciler) podsNamed(names []types.NamespacedName) podLister {
 				return nil, fmt.Errorf("read a pod: %w", err)
 			}
 			if found := inventory.Containers(pod, read); len(found) > 0 {
-				pods = append(pods, podContainers{pod.CreationTimestamp, found, r.ownerOf(ctx, "Pod", pod), omittedOf(pod, found)})
+				pods = append(pods, podContainers{pod.CreationTimestamp, found, r.ownerOf(ctx, "Pod", pod), inventory.Omitted(pod, found)})
 			}
 		}
 		return pods, nil
