@@ -136,13 +136,13 @@ func (r *Reconciler) startNew(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	return ctrl.Result{}, nil
 }
 
-// startScans starts the scans of images that pods of a Scanner run. If other images of the Scanner wait for a slot, it leaves the decision to a reconcile,
-// which knows those.
+// startScans starts the scans of images that pods of a Scanner run. It leaves those to a reconcile that need a slot for which other images of the Scanner wait:
+// a reconcile knows these.
 func (r *Reconciler) startScans(ctx context.Context, scanner *scannerv1.Scanner, pods []types.NamespacedName) error {
 	name := client.ObjectKeyFromObject(scanner)
 	r.newPods.deciding.Lock()
 	defer r.newPods.deciding.Unlock()
-	if r.queues.waits(name) {
+	if r.queues.waitsFor(name, limitOfScanner(name), limitOperator) {
 		return nil
 	}
 	v, err := r.observe(ctx, scanner, r.podsNamed(pods))
@@ -162,13 +162,27 @@ func (r *Reconciler) startScans(ctx context.Context, scanner *scannerv1.Scanner,
 	r.newPods.uses[name] = append(r.newPods.uses[name], uses...)
 	now := r.Clock.Now()
 	plan := makePlan(scanner, v, r.Limits, Recatalog{}, now)
-	plan.start = slices.DeleteFunc(plan.start, func(start scanjob.Request) bool { return start.Key == plan.again || v.waitsFor(start.Namespace) })
+	plan.start = slices.DeleteFunc(plan.start, func(start scanjob.Request) bool {
+		return start.Key == plan.again || v.waitsFor(start.Namespace) || r.queues.waitsFor(name, limitsOf(&start)...)
+	})
 	plan.hurried = true // Other pods wait meanwhile.
 	err = r.startAll(ctx, scanner, v, &plan)
 	for i := range plan.start {
 		r.newPods.attempts[plan.start[i].Name] = begun(&plan.start[i], now)
 	}
 	return err
+}
+
+// limitsOf lists the limits of a start that others may need, too, without those of all scans of its Scanner.
+func limitsOf(start *scanjob.Request) []limit {
+	if start.Volume == nil {
+		return []limit{limitOfRegistry(start.Key.Registry())}
+	}
+	var limits []limit
+	for _, host := range start.Volume.Nodes {
+		limits = append(limits, limitOfNode(host))
+	}
+	return limits
 }
 
 // podsNamed returns a podLister of some pods. Those that are gone are left out.

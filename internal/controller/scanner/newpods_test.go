@@ -173,3 +173,28 @@ func TestNewPodsAreBounded(t *testing.T) {
 		t.Errorf("the next pods wait for %s", after)
 	}
 }
+
+// TestRegistriesOfOthersStopNoNewPods has many images of one registry wait for a slot.
+func TestRegistriesOfOthersStopNoNewPods(t *testing.T) {
+	for name, tt := range map[string]struct {
+		waiting demand
+		starts  bool
+	}{
+		"another registry": {demand{limitOfRegistry("evil"): {"evil": 16}}, true},
+		"another node":     {demand{limitOfNode("node-1"): {"evil": 16}}, true},
+		"its registry":     {demand{limitOfRegistry("r.example"): {"evil": 16}}, false},
+		"the operator":     {demand{limitOperator: {"evil": 16}}, false},
+		"the Scanner":      {demand{limitOfScanner(scannerName): {"evil": 16}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cataloger := &starter{attempts: map[string]Attempt{}}
+			r, _ := newReconciler(t, &meanwhile{memory: memory{}}, cataloger, scannerWith(nil))
+			reconcileOnce(t, r)
+			r.queues.set(scannerName, tt.waiting)
+			arrives(t, r, podOf("fresh", imageKey("fresh").ImageID, 0))
+			if started := len(cataloger.started) == 1; started != tt.starts {
+				t.Errorf("started %v, want that: %t", cataloger.started, tt.starts)
+			}
+		})
+	}
+}
