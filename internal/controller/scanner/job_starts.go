@@ -61,7 +61,7 @@ func (j *Jobs) create(ctx context.Context, job *batchv1.Job, req *scanjob.Reques
 	if err != nil {
 		return err
 	}
-	switch err := j.client.Create(ctx, job); {
+	switch err := callAPI(ctx, func(ctx context.Context) error { return j.client.Create(ctx, job) }); {
 	case apierrors.IsAlreadyExists(err):
 		_, err := j.resume(ctx, &kept)
 		return err
@@ -117,7 +117,7 @@ func (j *Jobs) resume(ctx context.Context, kept *store.ScanJob) (done bool, err 
 	}
 	key := types.NamespacedName{Namespace: kept.Namespace, Name: kept.Name}
 	job := &batchv1.Job{}
-	switch err := j.live.Get(ctx, key, job); {
+	switch err := callAPI(ctx, func(ctx context.Context) error { return j.live.Get(ctx, key, job) }); {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err): // One that the operator may not read is as good as lost.
 		if err := j.records.ForgetScanJobs(ctx, []string{kept.Name}); err != nil {
 			return false, fmt.Errorf("delete the record of scan Job %s: %w", key, err)

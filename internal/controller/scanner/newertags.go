@@ -342,9 +342,9 @@ func (r *Reconciler) startLookup(ctx context.Context, scanner *scannerv1.Scanner
 		return fmt.Errorf("read the images of newer tags: %w", err)
 	}
 	req.Lookup.Known = known
-	began := r.Clock.Now()
-	err = r.Cataloger.Start(ctx, owner, req)
-	took, outcome := r.Clock.Since(began), model.Outcome{}
+	calls := apiCalls{clock: r.Clock}
+	err = r.Cataloger.Start(calls.in(ctx), owner, req)
+	took, outcome := calls.took, model.Outcome{}
 	if refused, ok := errors.AsType[*RefusedError](err); ok {
 		outcome = refused.Outcome
 		if took >= slowStart {
