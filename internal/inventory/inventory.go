@@ -125,6 +125,21 @@ func pullSecrets(pod *corev1.Pod) []string {
 // MaxWaiting is the maximum number of containers of a pod that are listed without an image that was pulled, the first ones.
 const MaxWaiting = 100
 
+// MaxImages is the maximum size of the images of these containers in the cache, in bytes: the API server bounds the size of a pod, and not that of an image.
+const MaxImages = 16 << 10
+
+// AnnotationOmitted is an annotation of pods in the cache, and of no others: how many containers the cache leaves out, because of MaxWaiting or MaxImages.
+const AnnotationOmitted = "scanner.zoltankerezsi.xyz/omitted-containers"
+
+// Omitted returns how many containers of a pod of the cache Containers did not list.
+func Omitted(pod *corev1.Pod, listed []Container) int {
+	omitted, err := strconv.Atoi(pod.Annotations[AnnotationOmitted])
+	if err != nil {
+		omitted = 0
+	}
+	return omitted + len(pod.Spec.Containers) + len(pod.Spec.InitContainers) + len(pod.Spec.EphemeralContainers) - len(listed)
+}
+
 // Containers lists the containers of a pod: regular, init and ephemeral, in this order, without those beyond MaxWaiting. A pod that has ended has none.
 func Containers(pod *corev1.Pod, opts Options) []Container {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {

@@ -5,6 +5,7 @@ package rollout
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -25,6 +26,12 @@ const (
 	scanTimeout = 72 * time.Hour
 	// reportTimeout is the maximum time that the evaluator tries to create the Events of a rollout: Kubernetes keeps Events no longer.
 	reportTimeout = time.Hour
+	// maxReport is the maximum time that one rollout takes to be reported, and the time from which nothing else is reported in its namespace for a while: for
+	// restFactor times as long. An admission webhook that hangs, for example, must not delay what concerns other namespaces.
+	maxReport  = 5 * time.Second
+	restFactor = 10
+	// maxReporting is the time from which an evaluation leaves the other rollouts to the next one, which evaluates what is new before it reports.
+	maxReporting = 30 * time.Second
 )
 
 // Store is the part of the store that the evaluator needs.
@@ -51,6 +58,17 @@ type Evaluator struct {
 
 	// after is the ID of the last rollout that was tried to be reported; 0 starts with the first one.
 	after int64
+	// rested is when rollouts are reported again in namespaces in which that took long.
+	rested map[string]time.Time
+}
+
+// reporting is what one evaluation has reported so far.
+type reporting struct {
+	// total is how long the API server took, spent how long in each namespace.
+	total time.Duration
+	spent map[string]time.Duration
+	// logged are the namespaces of which a failure is in the log.
+	logged map[string]bool
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable: the evaluator runs on the leader only.
@@ -130,44 +148,78 @@ func (e *Evaluator) evaluate(ctx context.Context) bool {
 			break
 		}
 	}
+	now := e.Clock.Now()
+	maps.DeleteFunc(e.rested, func(_ string, rested time.Time) bool { return !rested.After(now) })
+	done := &reporting{spent: map[string]time.Duration{}, logged: map[string]bool{}}
 	for more := true; more; {
 		var failed bool
-		more, failed = e.reportPage(ctx)
+		more, failed = e.reportPage(ctx, done)
 		complete = complete && !failed
 	}
 	return complete
 }
 
-// reportPage reports a page of rollouts, and returns whether to continue with the next one and whether something failed. A rollout that cannot be reported
-// does not block others: the pages after it come first, then the first page again. When no rollout of a page can be reported, the next page waits for the
+// reportPage reports a page of rollouts, and returns whether to continue with the next one and whether something failed or has to wait. A rollout that cannot be
+// reported does not block others: those after it come first, then the first ones again. When no rollout of a page can be reported, the next page waits for the
 // next evaluation, to limit the load on the API server.
-func (e *Evaluator) reportPage(ctx context.Context) (more, failed bool) {
+func (e *Evaluator) reportPage(ctx context.Context, done *reporting) (more, failed bool) {
 	pending, err := e.Store.UnreportedRollouts(ctx, e.after, store.MaxEvaluated)
 	if err != nil {
 		e.logError(ctx, err, "Failed to list the rollouts to report; will retry")
 		return false, true
 	}
-	reported := 0
 	for i := range pending {
-		r := &pending[i]
-		err := e.report(ctx, r)
-		if err == nil || e.Clock.Since(r.Evaluation.At) > reportTimeout {
-			err = errors.Join(err, e.Store.MarkRolloutReported(ctx, r.ID))
+		if done.total >= maxReporting {
+			return false, true
 		}
-		if err != nil {
-			failed = true
-			e.logError(ctx, err, "Failed to report a rollout; will retry",
-				"namespace", r.Workload.Namespace, "kind", r.Workload.Kind, "name", r.Workload.Name)
+		r := &pending[i]
+		e.after = r.ID
+		namespace, expired := r.Workload.Namespace, e.Clock.Since(r.Evaluation.At) > reportTimeout
+		rests := e.Clock.Now().Before(e.rested[namespace])
+		if rests && !expired {
+			more, failed = true, true // It costs nothing.
 			continue
 		}
-		reported++
+		var err error
+		if !rests {
+			err = e.reportInTime(ctx, r, done)
+		}
+		if err == nil || expired {
+			err = errors.Join(err, e.Store.MarkRolloutReported(ctx, r.ID))
+		}
+		if err == nil {
+			more = true
+			continue
+		}
+		failed = true
+		if !done.logged[namespace] {
+			done.logged[namespace] = true
+			e.logError(ctx, err, "Failed to report a rollout; will retry", "namespace", namespace, "kind", r.Workload.Kind, "name", r.Workload.Name)
+		}
 	}
 	if len(pending) < store.MaxEvaluated {
 		e.after = 0
 		return false, failed
 	}
-	e.after = pending[len(pending)-1].ID
-	return reported > 0, failed
+	return more, failed
+}
+
+// reportInTime reports a rollout within maxReport. It has a namespace rest in which that takes long, whether it succeeds or not.
+func (e *Evaluator) reportInTime(ctx context.Context, r *store.RolloutDetail, done *reporting) error {
+	namespace, began := r.Workload.Namespace, e.Clock.Now()
+	limited, cancel := context.WithTimeout(ctx, maxReport)
+	defer cancel()
+	err := e.report(limited, r)
+	now := e.Clock.Now()
+	done.total += now.Sub(began)
+	done.spent[namespace] += now.Sub(began)
+	if spent := done.spent[namespace]; spent >= maxReport {
+		if e.rested == nil {
+			e.rested = map[string]time.Time{}
+		}
+		e.rested[namespace] = now.Add(restFactor * spent)
+	}
+	return err
 }
 
 // logError logs an error, unless the context is done.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -200,7 +201,8 @@ func TestRefusedEventsBlockNoOthers(t *testing.T) {
 	var none error
 	e, _ := newEvaluator(v, &none, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "u"}},
 		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "refused"}})
-	refusing, tried := true, 0
+	refusing, tried, logged := true, 0, 0
+	e.Log = funcr.New(func(string, string) { logged++ }, funcr.Options{})
 	e.Client = interceptor.NewClient(e.Client.(client.WithWatch), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
 			if event := obj.(*eventsv1.Event); refusing && event.Regarding.Name == "refused" {
@@ -215,6 +217,9 @@ func TestRefusedEventsBlockNoOthers(t *testing.T) {
 		if tried > (n+1)*store.MaxEvaluated {
 			t.Errorf("%d Events were refused in %d evaluations", tried, n+1)
 		}
+		if logged != n+1 {
+			t.Errorf("%d lines in the log after %d evaluations, want one for each", logged, n+1)
+		}
 	}
 	if diff := cmp.Diff([]string{"Deployment ns/web u"}, e.reported(t)); diff != "" || tried != 250 {
 		t.Errorf("%d Events were refused, reported (-want +got):\n%s", tried, diff)
@@ -223,6 +228,123 @@ func TestRefusedEventsBlockNoOthers(t *testing.T) {
 	e.evaluate(t.Context())
 	if len(v.pending) != 0 {
 		t.Errorf("%d are not reported when nothing is refused any more", len(v.pending))
+	}
+}
+
+// inNamespaces returns an evaluator of rollouts of the Deployment web in some namespaces, in this order. Creations of Events take long where took says so, and
+// fail there while *hangs. tried counts them by namespace.
+func inNamespaces(took map[string]time.Duration, hangs *bool, namespaces ...string) (e *Evaluator, v *rollouts, clk *clocktesting.FakeClock, tried map[string]int) {
+	v, tried = &rollouts{}, map[string]int{}
+	var objects []client.Object
+	for n, namespace := range namespaces {
+		r := of(int64(n+1), "Deployment", "web")
+		r.Workload.Namespace = namespace
+		v.pending = append(v.pending, r)
+		if !slices.Contains(namespaces[:n], namespace) {
+			objects = append(objects, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web", UID: "u"}})
+		}
+	}
+	var none error
+	e, clk = newEvaluator(v, &none, objects...)
+	e.Client = interceptor.NewClient(e.Client.(client.WithWatch), interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			tried[obj.GetNamespace()]++
+			if _, limited := ctx.Deadline(); !limited {
+				return errors.New("the request has no limit")
+			}
+			clk.Step(took[obj.GetNamespace()])
+			if took[obj.GetNamespace()] > 0 && *hangs {
+				return context.DeadlineExceeded
+			}
+			return c.Create(ctx, obj, opts...)
+		},
+	})
+	return e, v, clk, tried
+}
+
+// TestSlowNamespacesDelayNoOthers has an admission webhook hang for Events in one namespace, which has more rollouts than are taken at once.
+func TestSlowNamespacesDelayNoOthers(t *testing.T) {
+	hangs := true
+	namespaces := append(slices.Repeat([]string{"slow"}, 150), "ns")
+	e, v, clk, tried := inNamespaces(map[string]time.Duration{"slow": 20 * time.Second}, &hangs, namespaces...)
+	logged := 0
+	e.Log = funcr.New(func(_, line string) {
+		if strings.Contains(line, `"namespace"="slow"`) {
+			logged++
+		}
+	}, funcr.Options{})
+	if e.evaluate(t.Context()) {
+		t.Error("the evaluation is complete")
+	}
+	if diff := cmp.Diff([]string{"Deployment ns/web u"}, e.reported(t)); diff != "" || tried["slow"] != 1 || logged != 1 {
+		t.Errorf("%d Events were tried in the slow namespace, %d lines in the log; reported (-want +got):\n%s", tried["slow"], logged, diff)
+	}
+	if e.evaluate(t.Context()); tried["slow"] != 1 {
+		t.Errorf("%d Events were tried in the slow namespace, without a rest", tried["slow"])
+	}
+	clk.Step(restFactor*20*time.Second + time.Second)
+	if e.evaluate(t.Context()); tried["slow"] != 2 {
+		t.Errorf("%d Events were tried in the slow namespace, want another one after the rest", tried["slow"])
+	}
+	// What is too old is not tried, either.
+	clk.Step(time.Hour)
+	v.pending[0].Evaluation.At = clk.Now()
+	e.rested["slow"] = clk.Now().Add(time.Minute)
+	if e.evaluate(t.Context()); len(v.pending) != 1 || tried["slow"] != 2 {
+		t.Errorf("%d are not reported, and %d Events were tried in the slow namespace", len(v.pending), tried["slow"])
+	}
+	hangs = false
+	clk.Step(time.Minute)
+	if !e.evaluate(t.Context()) || len(v.pending) != 0 {
+		t.Errorf("%d are not reported when nothing hangs any more", len(v.pending))
+	}
+}
+
+// TestReportingIsBounded has many namespaces in which Events take long, and some that just succeed.
+func TestReportingIsBounded(t *testing.T) {
+	for name, test := range map[string]struct {
+		took  time.Duration
+		hangs bool
+	}{
+		"all hang":           {maxReport, true},
+		"all take long":      {maxReport - time.Second, false},
+		"all fail after 4 s": {maxReport - time.Second, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			took := map[string]time.Duration{}
+			var namespaces []string
+			for n := range 20 {
+				namespaces = append(namespaces, fmt.Sprint("slow-", n))
+				took[namespaces[n]] = test.took
+			}
+			e, _, clk, tried := inNamespaces(took, &test.hangs, slices.Concat(namespaces, namespaces, []string{"ns"})...)
+			evaluations := 0
+			for began := clk.Now(); tried["ns"] == 0; began = clk.Now() {
+				if evaluations++; evaluations > 40 {
+					t.Fatal("the last rollout is never tried")
+				}
+				if e.evaluate(t.Context()); clk.Since(began) > maxReporting+maxReport {
+					t.Fatalf("an evaluation took %s", clk.Since(began))
+				}
+			}
+		})
+	}
+}
+
+// TestSlowSuccessesRest has a webhook that lets Events through, just in time.
+func TestSlowSuccessesRest(t *testing.T) {
+	hangs := false
+	e, v, clk, tried := inNamespaces(map[string]time.Duration{"slow": 3 * time.Second}, &hangs, append(slices.Repeat([]string{"slow"}, 9), "ns")...)
+	e.evaluate(t.Context())
+	if tried["slow"] != 2 || tried["ns"] != 1 || len(v.pending) != 7 {
+		t.Errorf("%d Events in the slow namespace and %d in the other were tried, %d are not reported", tried["slow"], tried["ns"], len(v.pending))
+	}
+	for range 4 {
+		clk.Step(time.Minute + time.Second)
+		e.evaluate(t.Context())
+	}
+	if len(v.pending) != 0 {
+		t.Errorf("%d are not reported", len(v.pending))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -29,7 +30,9 @@ func init() {
 				w.create(t, objectOf("VulnerabilityException", "exception", `{"match":{"packages":["pkg:golang/golang.org/x/net"]},
 					"status":"NotAffected","justification":"vulnerable_code_not_in_execute_path"}`))
 			},
-			settled: all(has("VulnerabilityException", "exception", "Applied", "True/Applied"), has("VulnerabilityException", "exception", "Used", "True/FindingsMatched")),
+			settled: all(
+				has("VulnerabilityException", "exception", "Applied", "True/Applied"), has("VulnerabilityException", "exception", "Used", "True/FindingsMatched"), suppressed,
+			),
 		},
 		scenario{
 			name: "notification-rule", args: only("notifications"), requestsOnly: true,
@@ -93,6 +96,16 @@ func some(kind string) condition {
 		}
 		return nil
 	}
+}
+
+// suppressed is the condition that the Scanner counts no finding any more. It rests between reconciles.
+func suppressed(_ context.Context, _ *world, s snapshot) error {
+	for _, scanner := range s.of("Scanner") {
+		if high, found, _ := unstructured.NestedInt64(scanner.Object, "status", "findings", "high"); found && high > 0 {
+			return fmt.Errorf("the Scanner counts %d findings", high)
+		}
+	}
+	return nil
 }
 
 // dueFindings is the condition that findings are due because of the policy.

@@ -102,7 +102,7 @@ func (s *scenario) points(positions map[string]int) []point {
 func (s *scenario) faultsAt(kind string) (faults []string) {
 	switch {
 	case strings.HasPrefix(kind, sqlPrefix):
-		return sqlFaultsAt(kind, s.database)
+		return sqlFaultsAt(kind, s)
 	case strings.HasPrefix(kind, watchPrefix):
 		if s.database == "" {
 			faults = slices.DeleteFunc(slices.Clone(watchFaults), func(fault string) bool { return fault == "drop" && !s.audited(kind) })

@@ -41,16 +41,16 @@ const outage = 3 * time.Second
 // sqlFaults are what can happen at each stage of a transaction that writes, and with which databases.
 var sqlFaults = map[string][]sqlFault{
 	"begin": {
-		{"kill", killed, all3}, {"error", refused, all3}, {"reset", disconnected, servers}, {"locked", locked, all3},
-		{becomesReadOnly, readOnly, servers},
+		{"kill", killed, all3, ""}, {"error", refused, all3, ""}, {"reset", disconnected, servers, ""}, {"locked", locked, all3, ""},
+		{becomesReadOnly, readOnly, servers, ""},
 	},
-	// An operator that is killed in a transaction leaves the same at each of its statements: the transaction is rolled back.
-	"statement": {{"error", refused, all3}, {"reset", disconnected, servers}},
+	// An operator that is killed in a transaction is to leave the same at each of its statements: the transaction is rolled back. One scenario shows that.
+	"statement": {{"kill", killed, all3, "new-image"}, {"error", refused, all3, ""}, {"reset", disconnected, servers, ""}},
 	"commit": {
-		{"kill", killed, all3}, {"error", refused, all3}, {"reset", disconnected, servers}, {"lose-answer", unanswered, servers}, {"slow", slow, servers},
-		{diskFull, full, []string{sqldb.TypeSQLite}},
+		{"kill", killed, all3, ""}, {"error", refused, all3, ""}, {"reset", disconnected, servers, ""}, {"lose-answer", unanswered, servers, ""}, {"slow", slow, servers, ""},
+		{diskFull, full, []string{sqldb.TypeSQLite}, ""},
 	},
-	"committed": {{"kill", killed, all3}, {"error", refused, all3}},
+	"committed": {{"kill", killed, all3, ""}, {"error", refused, all3, ""}},
 }
 
 func allSQLFaults() (names []string) {
@@ -109,6 +109,8 @@ type sqlFault struct {
 	// inject lets it happen, and returns what the operator is told as an error, "" for none.
 	inject    func(*sqlDatabase) (string, error)
 	databases []string
+	// scenario is the one in which it happens, "" for all.
+	scenario string
 }
 
 var (
@@ -116,10 +118,10 @@ var (
 	all3    = append([]string{sqldb.TypeSQLite}, servers...)
 )
 
-// sqlFaultsAt returns the names of the faults of a stage with a database.
-func sqlFaultsAt(kind, database string) (names []string) {
+// sqlFaultsAt returns the names of the faults of a stage in a scenario.
+func sqlFaultsAt(kind string, s *scenario) (names []string) {
 	for _, f := range sqlFaults[strings.TrimPrefix(kind, sqlPrefix)] {
-		if slices.Contains(f.databases, database) {
+		if slices.Contains(f.databases, s.database) && (f.scenario == "" || s.name == f.scenario+"-"+s.database) {
 			names = append(names, f.name)
 		}
 	}

@@ -2,6 +2,7 @@ package scanner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -110,11 +111,12 @@ func (a *Auditor) Start(ctx context.Context) error {
 	}
 }
 
-// audit looks twice: what differs because it is changing just now does not differ in the same way a while later.
+// audit looks twice: what differs because it is changing just now does not differ in the same way a while later. A namespace that cannot be read does not keep
+// the others from being compared.
 func (a *Auditor) audit(ctx context.Context, kind audited) error {
-	before, err := a.differences(ctx, kind)
-	if err != nil || len(before) == 0 {
-		return err
+	before, failed := a.differences(ctx, kind)
+	if len(before) == 0 {
+		return failed
 	}
 	select {
 	case <-ctx.Done():
@@ -123,7 +125,7 @@ func (a *Auditor) audit(ctx context.Context, kind audited) error {
 	}
 	after, err := a.differences(ctx, kind)
 	if err != nil {
-		return err
+		failed = err // Most often the same.
 	}
 	lost := slices.Collect(maps.Keys(after))
 	lost = slices.DeleteFunc(lost, func(name types.NamespacedName) bool {
@@ -131,24 +133,24 @@ func (a *Auditor) audit(ctx context.Context, kind audited) error {
 		return !differed || first != after[name]
 	})
 	if len(lost) == 0 {
-		return nil
+		return failed
 	}
 	a.Log.Info("Cache differs from the API server; rebuilding it", "resource", kind.resource, "objects", len(lost), "one", lost[0].String())
 	a.Metrics.Repaired(kind.resource)
 	a.Relist(kind.resource)
-	return nil
+	return failed
 }
 
 // differences returns, by name, what the cache holds of objects that the API server has in another version or not at all, or that the
-// cache lacks.
+// cache lacks, and what failed. Namespaces that cannot be read do not count.
 func (a *Auditor) differences(ctx context.Context, kind audited) (versions, error) {
-	live, err := a.live(ctx, kind)
-	if err != nil {
-		return nil, err
+	live, unread, failed := a.live(ctx, kind)
+	if unread[metav1.NamespaceAll] {
+		return nil, failed
 	}
 	cached, err := kind.cached(ctx, a.Cached, append([]client.ListOption{client.UnsafeDisableDeepCopy}, kind.options...)...)
 	if err != nil {
-		return nil, fmt.Errorf("read the cache of %s: %w", kind.resource, err)
+		return nil, errors.Join(failed, fmt.Errorf("read the cache of %s: %w", kind.resource, err))
 	}
 	different := versions{}
 	for name, version := range live {
@@ -157,33 +159,45 @@ func (a *Auditor) differences(ctx context.Context, kind audited) (versions, erro
 		}
 	}
 	for name, version := range cached {
-		if _, exists := live[name]; !exists {
+		if _, exists := live[name]; !exists && !unread[name.Namespace] {
 			different[name] = version
 		}
 	}
-	return different, nil
+	return different, failed
 }
 
-// live reads the versions of all objects from the API server, some at a time.
-func (a *Auditor) live(ctx context.Context, kind audited) (versions, error) {
+// live reads the versions of all objects from the API server, some at a time. It returns the namespaces that could not be read, and why: it has nothing of them.
+func (a *Auditor) live(ctx context.Context, kind audited) (found versions, unread map[string]bool, failed error) {
 	namespaces := a.Namespaces
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
-	found := versions{}
+	found, unread = versions{}, map[string]bool{}
 	for _, namespace := range namespaces {
-		for token, more := "", true; more; more = token != "" {
-			page := &metav1.PartialObjectMetadataList{}
-			page.SetGroupVersionKind(kind.kind)
-			options := append([]client.ListOption{client.InNamespace(namespace), client.Limit(auditPage), client.Continue(token)}, kind.options...)
-			if err := a.Live.List(ctx, page, options...); err != nil {
-				return nil, fmt.Errorf("list %s: %w", kind.resource, err)
-			}
-			for i := range page.Items {
-				found.add(&page.Items[i])
-			}
-			token = page.Continue
+		of, err := a.liveIn(ctx, kind, namespace)
+		if err != nil {
+			unread[namespace] = true
+			failed = errors.Join(failed, err)
+			continue
 		}
+		maps.Copy(found, of)
+	}
+	return found, unread, failed
+}
+
+func (a *Auditor) liveIn(ctx context.Context, kind audited, namespace string) (versions, error) {
+	found := versions{}
+	for token, more := "", true; more; more = token != "" {
+		page := &metav1.PartialObjectMetadataList{}
+		page.SetGroupVersionKind(kind.kind)
+		options := append([]client.ListOption{client.InNamespace(namespace), client.Limit(auditPage), client.Continue(token)}, kind.options...)
+		if err := a.Live.List(ctx, page, options...); err != nil {
+			return nil, fmt.Errorf("list %s in namespace %q: %w", kind.resource, namespace, err)
+		}
+		for i := range page.Items {
+			found.add(&page.Items[i])
+		}
+		token = page.Continue
 	}
 	return found, nil
 }

@@ -2,6 +2,7 @@ package scanner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -10,9 +11,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/scanner-operator/scanner-operator/internal/metrics"
 )
@@ -128,9 +131,53 @@ func TestAuditReadsTheNamespacesThatTheCacheHolds(t *testing.T) {
 		want       int
 	}{{nil, 2}, {[]string{"ns"}, 1}, {[]string{"ns", "other"}, 2}} {
 		a := &Auditor{Live: c, Namespaces: tt.namespaces}
-		found, err := a.live(t.Context(), auditedKinds[0])
+		found, _, err := a.live(t.Context(), auditedKinds[0])
 		if err != nil || len(found) != tt.want {
 			t.Errorf("%v: found %v, %v; want %d", tt.namespaces, found, err, tt.want)
 		}
+	}
+}
+
+// TestAuditSkipsNamespacesThatCannotBeRead has a pod that was lost in one namespace, and another namespace that cannot be read: what the cache has of it is no
+// difference.
+func TestAuditSkipsNamespacesThatCannotBeRead(t *testing.T) {
+	in := func(namespace, name string) *corev1.Pod {
+		pod := podVersion(name, "1")
+		pod.Namespace = namespace
+		return pod
+	}
+	for name, tt := range map[string]struct {
+		live []client.Object
+		want []string
+	}{
+		"a pod was lost": {[]client.Object{in("a", "known"), in("a", "lost")}, []string{"pods"}},
+		"none was":       {[]client.Object{in("a", "known")}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			shown, err := metrics.NewScans(prometheus.NewRegistry())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var relisted []string
+			forbidden := apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("the RoleBinding was deleted"))
+			live := interceptor.NewClient(clientWith(t, tt.live...), interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+					if (&client.ListOptions{}).ApplyOptions(opts).Namespace == "b" {
+						return forbidden
+					}
+					return c.List(ctx, list, opts...)
+				},
+			})
+			a := &Auditor{
+				Cached: clientWith(t, in("a", "known"), in("b", "x")), Live: live, Namespaces: []string{"b", "a"}, Metrics: shown,
+				Relist: func(resource string) { relisted = append(relisted, resource) }, Clock: clock.RealClock{}, Log: testr.New(t),
+			}
+			if err := a.audit(t.Context(), auditedKinds[0]); !apierrors.IsForbidden(err) {
+				t.Errorf("got %v, want the error about the namespace b", err)
+			}
+			if !slices.Equal(relisted, tt.want) {
+				t.Errorf("read anew: %v, want %v", relisted, tt.want)
+			}
+		})
 	}
 }

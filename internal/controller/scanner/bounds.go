@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/scanner-operator/scanner-operator/internal/inventory"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
@@ -80,11 +78,6 @@ func (v *observed) omit(namespace string, containers int) {
 	v.omitted[namespace] += containers
 }
 
-// omittedOf counts the containers of a pod that are not read.
-func omittedOf(pod *corev1.Pod, found []inventory.Container) int {
-	return len(pod.Spec.Containers) + len(pod.Spec.InitContainers) + len(pod.Spec.EphemeralContainers) - len(found)
-}
-
 // omittedMessage says which containers are left out, "" for none.
 func (v *observed) omittedMessage() string {
 	if len(v.omitted) == 0 {
@@ -99,6 +92,6 @@ func (v *observed) omittedMessage() string {
 	if len(names) > maxNamespaces {
 		named += fmt.Sprintf(" and %d more", len(names)-maxNamespaces)
 	}
-	return fmt.Sprintf("%s left out, in %s: of a pod, %d containers count whose images are not pulled; of a namespace, %d rows of workload and container. Delete pods that do not run.",
-		plural(total, "container is", "containers are"), named, inventory.MaxWaiting, maxRows)
+	return fmt.Sprintf("%s left out, in %s: of a pod, %d containers count whose images are not pulled, and %d bytes of their images; of a namespace, %d rows of workload and container. Delete pods that do not run.",
+		plural(total, "container is", "containers are"), named, inventory.MaxWaiting, inventory.MaxImages, maxRows)
 }

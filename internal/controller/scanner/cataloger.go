@@ -17,7 +17,7 @@ type Cataloger interface {
 	Attempts(ctx context.Context) (map[string]Attempt, error)
 	// Start begins an attempt. To start one that was started before is no error and has no effect. The error is a
 	// *RefusedError when this attempt cannot be started, while others may be, a *NamespaceError when it may be started later, while others may be now, and a
-	// *specError when the Scanner specifies something that is invalid.
+	// *specError when the Scanner specifies something that is invalid. Requests to the API server are made with callAPI.
 	Start(ctx context.Context, owner types.NamespacedName, req scanjob.Request) error
 	// DeleteEnded deletes what Attempts found to be over, and returns when it is to be called again, 0 if nothing is left. That may take long. It is called by
 	// one goroutine, while others call all else.

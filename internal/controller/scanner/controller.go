@@ -196,6 +196,15 @@ func (r *Reconciler) act(ctx context.Context, scanner *scannerv1.Scanner, v *obs
 
 // startDue plans the next scans, and starts them.
 func (r *Reconciler) startDue(ctx context.Context, scanner *scannerv1.Scanner, v *observed) (plan, error) {
+	plan := r.planDue(scanner, v)
+	planned := plan.start
+	err := r.startAll(ctx, scanner, v, &plan)
+	r.newPods.started(planned, nil, r.Clock.Now())
+	return plan, err
+}
+
+// planDue plans the next scans. Those that are to be started count as under way: the starts hold no lock, since a webhook may let them hang.
+func (r *Reconciler) planDue(scanner *scannerv1.Scanner, v *observed) plan {
 	r.newPods.deciding.Lock()
 	defer r.newPods.deciding.Unlock()
 	r.newPods.addAttempts(v)
@@ -203,7 +212,8 @@ func (r *Reconciler) startDue(ctx context.Context, scanner *scannerv1.Scanner, v
 	again.pausedUntil = time.Unix(0, r.recatalogPausedUntil.Load())
 	plan := makePlan(scanner, v, r.Limits, again, r.Clock.Now())
 	r.queues.set(client.ObjectKeyFromObject(scanner), plan.waiting, plan.served()...)
-	return plan, r.startAll(ctx, scanner, v, &plan)
+	r.newPods.start(plan.start, r.Clock.Now())
+	return plan
 }
 
 // startAll starts the attempts of a plan, which has those that were started afterwards.
@@ -233,9 +243,7 @@ func (r *Reconciler) startAll(ctx context.Context, scanner *scannerv1.Scanner, v
 				return nil // It is the last one.
 			}
 		}
-		began := r.Clock.Now()
-		err := r.start(ctx, client.ObjectKeyFromObject(scanner), *start, plan.hurried || len(slow) > 0)
-		took := r.Clock.Since(began)
+		took, err := r.start(ctx, client.ObjectKeyFromObject(scanner), *start, plan.hurried || len(slow) > 0)
 		if took >= slowStart {
 			slow[start.Namespace] = true
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"time"
 
@@ -72,36 +73,37 @@ func (f *Forgetter) forget(ctx context.Context) error {
 	if err := f.Client.List(ctx, &scanners); err != nil {
 		return fmt.Errorf("list Scanners: %w", err)
 	}
-	if err := f.forgetUses(ctx, scopes, scanners.Items); err != nil {
-		return err
-	}
-	return f.forgetImages(ctx, f.Clock.Now().Add(-unusedRetention))
+	return errors.Join(f.forgetUses(ctx, scopes, scanners.Items), f.forgetImages(ctx, f.Clock.Now().Add(-unusedRetention)))
 }
 
-// forgetUses ends what scopes without a Scanner are said to run, and lets each scope keep its images for the retention of its Scanner.
+// forgetUses ends what scopes without a Scanner are said to run, and lets each scope keep its images for the retention of its Scanner. A scope that fails
+// concerns no other.
 func (f *Forgetter) forgetUses(ctx context.Context, scopes []string, scanners []scannerv1.Scanner) error {
 	exist := make(map[string]*scannerv1.Scanner, len(scanners))
 	for i := range scanners {
 		exist[scopeOf(client.ObjectKeyFromObject(&scanners[i]))] = &scanners[i]
 	}
 	now := f.Clock.Now()
+	var failed error
 	for _, scope := range scopes {
 		scanner, exists := exist[scope]
 		if exists {
 			if err := f.Store.ExpireUses(ctx, scope, now.Add(-f.retention(scanner))); err != nil {
-				return fmt.Errorf("expire the images of the scope %s: %w", scope, err)
+				failed = errors.Join(failed, fmt.Errorf("expire the images of the scope %s: %w", scope, err))
 			}
-			continue
+		} else if err := f.Store.ForgetScope(ctx, scope); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("delete the scope %s: %w", scope, err))
+		} else {
+			f.Log.Info("Deleted the records of a deleted Scanner", "scope", scope)
 		}
-		if err := f.Store.ForgetScope(ctx, scope); err != nil {
-			return fmt.Errorf("delete the scope %s: %w", scope, err)
+		if endsReconcile(ctx, failed) {
+			return failed
 		}
-		f.Log.Info("Deleted the records of a deleted Scanner", "scope", scope)
 	}
 	if err := f.Store.ExpireUses(ctx, "", now.Add(-min(defaultRetention, f.MaxRetention))); err != nil {
-		return fmt.Errorf("expire the images of deleted Scanners: %w", err)
+		failed = errors.Join(failed, fmt.Errorf("expire the images of deleted Scanners: %w", err))
 	}
-	return nil
+	return failed
 }
 
 // maxScope is how long the name of a scope may be in the store.

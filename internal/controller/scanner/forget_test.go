@@ -39,16 +39,27 @@ type scopes struct {
 	forgetful
 	left    []string
 	expired map[string]time.Time
+	// failing are the scopes about which the store cannot do anything, failed counts how often.
+	failing map[string]error
+	failed  int
 }
 
 func (s *scopes) Scopes(context.Context) ([]string, error) { return slices.Clone(s.left), nil }
 
 func (s *scopes) ForgetScope(_ context.Context, scope string) error {
+	if err := s.failing[scope]; err != nil {
+		s.failed++
+		return err
+	}
 	s.left = slices.DeleteFunc(s.left, func(known string) bool { return known == scope })
 	return nil
 }
 
 func (s *scopes) ExpireUses(_ context.Context, scope string, before time.Time) error {
+	if err := s.failing[scope]; err != nil {
+		s.failed++
+		return err
+	}
 	s.expired[scope] = before
 	return nil
 }
@@ -73,6 +84,42 @@ func TestForgetterOfScopes(t *testing.T) {
 	}
 	if diff := cmp.Diff(living, kept.left); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestForgetterGoesOnAfterOneScope has a scope of a deleted Scanner and one of a living one about which each statement fails.
+func TestForgetterGoesOnAfterOneScope(t *testing.T) {
+	named := func(name string) *scannerv1.Scanner {
+		s := scannerWith(nil)
+		s.Name = name
+		return s
+	}
+	for name, tt := range map[string]struct {
+		err  error
+		want map[string]bool
+		left int
+		// failed is how many statements fail.
+		failed int
+	}{
+		"each statement about two scopes": {errors.New("too many rows"), map[string]bool{"ns/c": true, "": true}, 3, 2},
+		// Nothing else could be done, either.
+		"the database is away": {store.ErrUnavailable, map[string]bool{}, 4, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kept := &scopes{left: []string{"ns/a", "ns/b", "ns/c", "ns/d"}, expired: map[string]time.Time{}, failing: map[string]error{"ns/a": tt.err, "ns/b": tt.err}}
+			kept.forgetful.left = 1
+			f := &Forgetter{Client: clientWith(t, named("b"), named("c")), Store: kept, MaxRetention: DefaultMaxRetention, Clock: testclock.NewFakeClock(now), Log: testr.New(t)}
+			if err := f.forget(t.Context()); !errors.Is(err, tt.err) {
+				t.Errorf("got %v, want %v", err, tt.err)
+			}
+			expired := map[string]bool{}
+			for scope := range kept.expired {
+				expired[scope] = true
+			}
+			if diff := cmp.Diff(tt.want, expired); diff != "" || len(kept.left) != tt.left || kept.failed != tt.failed || kept.forgetful.left != 0 {
+				t.Errorf("%d scopes and %d images are left after %d failures; expired (-want +got):\n%s", len(kept.left), kept.forgetful.left, kept.failed, diff)
+			}
+		})
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	testclock "k8s.io/utils/clock/testing"
@@ -117,6 +118,76 @@ func TestAStartGoesOnWhereItEnded(t *testing.T) {
 			}
 			if got := kept.recorded["scan-a"]; got.UID != tt.uid || got.Namespace != tt.namespace {
 				t.Errorf("recorded %+v, want UID %q in %s", got, tt.uid, tt.namespace)
+			}
+		})
+	}
+}
+
+// forgottenRecords forget an image while a scan of it starts.
+type forgottenRecords struct {
+	recorded
+	reserves int
+	// left is how many reservations succeed.
+	left int
+}
+
+func (f *forgottenRecords) ReserveScanJob(ctx context.Context, job store.ScanJob) (store.ScanJob, bool, error) {
+	if f.reserves++; f.reserves > f.left {
+		return store.ScanJob{}, false, fmt.Errorf("scan Job %q: %w", job.Name, store.ErrNotFound)
+	}
+	return f.recorded.ReserveScanJob(ctx, job)
+}
+
+func (*forgottenRecords) RecordScanJob(_ context.Context, name, _ string) error {
+	return fmt.Errorf("scan Job %q: %w", name, store.ErrNotFound)
+}
+
+// TestImagesAreDeletedDuringAStart has the retention delete an image at each step of a start: no Job is left, and other scans start.
+func TestImagesAreDeletedDuringAStart(t *testing.T) {
+	forbidden := apierrors.NewForbidden(batchv1.Resource("jobs"), "scan-a", errors.New("a policy"))
+	for name, tt := range map[string]struct {
+		// before is recorded already, left how many reservations succeed.
+		before recorded
+		left   int
+		exists bool
+		// failing is what deletions fail with.
+		failing error
+	}{
+		"before it is reserved":             {recorded{}, 0, false, nil},
+		"before it is reserved again":       {recorded{"scan-a": {Name: "scan-a", Namespace: "shop", Open: true}}, 1, false, nil},
+		"after the Job was created":         {recorded{}, 1, false, nil},
+		"the Job was created before":        {recorded{}, 1, true, nil},
+		"the Job cannot be deleted, either": {recorded{}, 1, false, forbidden},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live := clientWith(t)
+			if tt.exists {
+				before := &failingRecords{tt.before, store.ErrUnavailable}
+				jobs := NewJobs(splitClient{clientWith(t), live}, live, before, testclock.NewFakeClock(now), scanjob.DefaultOptions())
+				if err := jobs.Start(t.Context(), client.ObjectKey{}, scanjob.Request{Name: "scan-a", Namespace: "shop", Key: imageKey("a")}); !errors.Is(err, store.ErrUnavailable) {
+					t.Fatal(err)
+				}
+			}
+			deleting := interceptor.NewClient(live, interceptor.Funcs{
+				Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+					options := (&client.DeleteOptions{}).ApplyOptions(opts)
+					if options.Preconditions == nil || options.Preconditions.UID == nil || *options.Preconditions.UID != "uid-of-scan-a" {
+						t.Errorf("deleted %s without its UID", obj.GetName())
+					}
+					if tt.failing != nil {
+						return tt.failing
+					}
+					return c.Delete(ctx, obj, opts...)
+				},
+			})
+			jobs := NewJobs(splitClient{deleting, live}, live, &forgottenRecords{recorded: tt.before, left: tt.left}, testclock.NewFakeClock(now), scanjob.DefaultOptions())
+			err := jobs.Start(t.Context(), client.ObjectKey{}, scanjob.Request{Name: "scan-a", Namespace: "shop", Key: imageKey("a")})
+			if _, namespaced := errors.AsType[*NamespaceError](err); namespaced != (tt.failing != nil) || err != nil && !namespaced {
+				t.Errorf("the start: %v", err)
+			}
+			var list batchv1.JobList
+			if err := live.List(t.Context(), &list); err != nil || tt.failing == nil && len(list.Items) != 0 {
+				t.Errorf("%v, %d Jobs are left", err, len(list.Items))
 			}
 		})
 	}

@@ -222,7 +222,7 @@ func (r *Reconciler) failLookup(ctx context.Context, scanner *scannerv1.Scanner,
 	return nil
 }
 
-// lookUp chooses the next lookup of newer tags: one at a time, and none while any image waits for a scan.
+// lookUp chooses the next lookup of newer tags: one at a time, and none while any image waits for a slot that it would take.
 func (p *plan) lookUp(scanner *scannerv1.Scanner, v *observed, free *limited, now time.Time) {
 	settings, _ := newerTagsOf(scanner)
 	underway, own := 0, false
@@ -243,7 +243,7 @@ func (p *plan) lookUp(scanner *scannerv1.Scanner, v *observed, free *limited, no
 	slices.SortStableFunc(order, func(a, b store.TagLookup) int {
 		return lookupDue(&a, settings.interval).Compare(lookupDue(&b, settings.interval))
 	})
-	idle := !own && underway < maxLookups && len(p.start) == 0 && len(p.waiting) == 0 && !v.queues.othersWait(free.scanner)
+	idle := !own && underway < maxLookups && len(p.start) == 0 && !p.awaited(v, free, []limit{free.scanner, limitOperator})
 	for i := range order {
 		lookup := &order[i]
 		wait := lookupDue(lookup, settings.interval).Sub(now)
@@ -254,6 +254,10 @@ func (p *plan) lookUp(scanner *scannerv1.Scanner, v *observed, free *limited, no
 		if !idle {
 			p.next = min(p.next, watchInterval)
 			return
+		}
+		if p.awaited(v, free, free.of(lookupKey(lookup), false)) {
+			p.next = min(p.next, watchInterval)
+			continue
 		}
 		place, paused, found := v.lookupPlace(lookup)
 		if !found {
@@ -338,9 +342,9 @@ func (r *Reconciler) startLookup(ctx context.Context, scanner *scannerv1.Scanner
 		return fmt.Errorf("read the images of newer tags: %w", err)
 	}
 	req.Lookup.Known = known
-	began := r.Clock.Now()
-	err = r.Cataloger.Start(ctx, owner, req)
-	took, outcome := r.Clock.Since(began), model.Outcome{}
+	calls := apiCalls{clock: r.Clock}
+	err = r.Cataloger.Start(calls.in(ctx), owner, req)
+	took, outcome := calls.took, model.Outcome{}
 	if refused, ok := errors.AsType[*RefusedError](err); ok {
 		outcome = refused.Outcome
 		if took >= slowStart {

@@ -40,11 +40,12 @@ type newPods struct {
 	// rested is when scans may be started again.
 	rested time.Time
 
-	// deciding is held while scans are planned and started, so that both controllers count the same slots.
+	// deciding is held while scans are planned, so that both controllers count the same slots.
 	deciding sync.Mutex
-	// uses and attempts are what was recorded and started since the last reconcile began, which may not have seen it.
-	uses     map[types.NamespacedName][]store.Use
-	attempts map[string]Attempt
+	// uses and attempts are what was recorded and started since the last reconcile began, which may not have seen it; starting are the attempts that are being
+	// started.
+	uses               map[types.NamespacedName][]store.Use
+	attempts, starting map[string]Attempt
 }
 
 // begin notes that a reconcile begins, of any Scanner: one runs at a time. It will see what was done before.
@@ -54,13 +55,37 @@ func (n *newPods) begin() {
 	n.uses, n.attempts = map[types.NamespacedName][]store.Use{}, map[string]Attempt{}
 }
 
-// addAttempts adds the attempts to what a reconcile observed that were started since.
+// addAttempts adds the attempts to what was observed that were started since, or are being started.
 func (n *newPods) addAttempts(v *observed) {
-	for _, name := range slices.Sorted(maps.Keys(n.attempts)) {
-		if _, known := v.attempts[name]; !known {
-			v.attempts[name] = n.attempts[name]
-			v.active = append(v.active, n.attempts[name])
+	for _, attempts := range []map[string]Attempt{n.attempts, n.starting} {
+		for _, name := range slices.Sorted(maps.Keys(attempts)) {
+			if _, known := v.attempts[name]; !known {
+				v.attempts[name] = attempts[name]
+				v.active = append(v.active, attempts[name])
+			}
 		}
+	}
+}
+
+// start notes attempts that are about to be started. The caller holds deciding.
+func (n *newPods) start(planned []scanjob.Request, now time.Time) {
+	if n.starting == nil {
+		n.starting = map[string]Attempt{}
+	}
+	for i := range planned {
+		n.starting[planned[i].Name] = begun(&planned[i], now)
+	}
+}
+
+// started notes that no more of them are. unseen are those that were started beside a reconcile, which may have read the attempts before.
+func (n *newPods) started(planned, unseen []scanjob.Request, now time.Time) {
+	n.deciding.Lock()
+	defer n.deciding.Unlock()
+	for i := range planned {
+		delete(n.starting, planned[i].Name)
+	}
+	for i := range unseen {
+		n.attempts[unseen[i].Name] = begun(&unseen[i], now)
 	}
 }
 
@@ -136,39 +161,63 @@ func (r *Reconciler) startNew(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	return ctrl.Result{}, nil
 }
 
-// startScans starts the scans of images that pods of a Scanner run. If other images of the Scanner wait for a slot, it leaves the decision to a reconcile,
-// which knows those.
+// startScans starts the scans of images that pods of a Scanner run. It leaves those to a reconcile that need a slot for which other images of the Scanner wait:
+// a reconcile knows these.
 func (r *Reconciler) startScans(ctx context.Context, scanner *scannerv1.Scanner, pods []types.NamespacedName) error {
+	v, plan, err := r.planNew(ctx, scanner, pods)
+	if err != nil || len(plan.start) == 0 {
+		return err
+	}
+	planned := plan.start
+	err = r.startAll(ctx, scanner, v, &plan)
+	r.newPods.started(planned, plan.start, r.Clock.Now())
+	return err
+}
+
+// planNew plans the scans of startScans.
+func (r *Reconciler) planNew(ctx context.Context, scanner *scannerv1.Scanner, pods []types.NamespacedName) (*observed, plan, error) {
 	name := client.ObjectKeyFromObject(scanner)
 	r.newPods.deciding.Lock()
 	defer r.newPods.deciding.Unlock()
-	if r.queues.waits(name) {
-		return nil
+	if r.queues.waitsFor(name, limitOfScanner(name), limitOperator) {
+		return nil, plan{}, nil
 	}
 	v, err := r.observe(ctx, scanner, r.podsNamed(pods))
 	if err != nil {
-		return err
+		return nil, plan{}, err
 	}
 	uses := v.uses()
 	if len(uses) == 0 {
-		return nil
+		return nil, plan{}, nil
 	}
 	if err := r.Store.AddUses(ctx, scopeOf(name), uses); err != nil {
-		return fmt.Errorf("record the uses of images: %w", err)
+		return nil, plan{}, fmt.Errorf("record the uses of images: %w", err)
 	}
 	if r.newPods.uses == nil {
 		r.newPods.uses, r.newPods.attempts = map[types.NamespacedName][]store.Use{}, map[string]Attempt{}
 	}
 	r.newPods.uses[name] = append(r.newPods.uses[name], uses...)
+	r.newPods.addAttempts(v)
 	now := r.Clock.Now()
 	plan := makePlan(scanner, v, r.Limits, Recatalog{}, now)
-	plan.start = slices.DeleteFunc(plan.start, func(start scanjob.Request) bool { return start.Key == plan.again || v.waitsFor(start.Namespace) })
+	plan.start = slices.DeleteFunc(plan.start, func(start scanjob.Request) bool {
+		return start.Key == plan.again || v.waitsFor(start.Namespace) || r.queues.waitsFor(name, limitsOf(&start)...)
+	})
 	plan.hurried = true // Other pods wait meanwhile.
-	err = r.startAll(ctx, scanner, v, &plan)
-	for i := range plan.start {
-		r.newPods.attempts[plan.start[i].Name] = begun(&plan.start[i], now)
+	r.newPods.start(plan.start, now)
+	return v, plan, nil
+}
+
+// limitsOf lists the limits of a start that others may need, too, without those of all scans of its Scanner.
+func limitsOf(start *scanjob.Request) []limit {
+	if start.Volume == nil {
+		return []limit{limitOfRegistry(start.Key.Registry())}
 	}
-	return err
+	var limits []limit
+	for _, host := range start.Volume.Nodes {
+		limits = append(limits, limitOfNode(host))
+	}
+	return limits
 }
 
 // podsNamed returns a podLister of some pods. Those that are gone are left out.
@@ -186,7 +235,7 @@ func (r *Reconciler) podsNamed(names []types.NamespacedName) podLister {
 				return nil, fmt.Errorf("read a pod: %w", err)
 			}
 			if found := inventory.Containers(pod, read); len(found) > 0 {
-				pods = append(pods, podContainers{pod.CreationTimestamp, found, r.ownerOf(ctx, "Pod", pod), omittedOf(pod, found)})
+				pods = append(pods, podContainers{pod.CreationTimestamp, found, r.ownerOf(ctx, "Pod", pod), inventory.Omitted(pod, found)})
 			}
 		}
 		return pods, nil

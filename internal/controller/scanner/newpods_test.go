@@ -2,6 +2,7 @@ package scanner
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	testclock "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -17,6 +19,7 @@ import (
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
 	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
@@ -171,5 +174,87 @@ func TestNewPodsAreBounded(t *testing.T) {
 	n.rest(now, now.Add(90*time.Millisecond))
 	if after, _ := n.add(scannerName, client.ObjectKey{}, now.Add(90*time.Millisecond)); after != 360*time.Millisecond {
 		t.Errorf("the next pods wait for %s", after)
+	}
+}
+
+// TestStartsThatHangHoldNoLock has the API server hang when a reconcile starts a scan in one namespace. Others get new pods meanwhile.
+func TestStartsThatHangHoldNoLock(t *testing.T) {
+	s, cataloger := &meanwhile{memory: memory{}}, &starter{attempts: map[string]Attempt{}}
+	r, _ := newReconciler(t, s, cataloger, scannerWith(func(s *scannerv1.Scanner) {
+		s.Spec.NamespaceSelector, s.Spec.Concurrency = &metav1.LabelSelector{}, new(int32(2))
+	}), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "slow"}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
+	r.Namespace = "ns"
+	reconcileOnce(t, r)
+	in := func(namespace, name string) *corev1.Pod {
+		pod := podOf(name, imageKey(name).ImageID, 0)
+		pod.Namespace = namespace
+		return pod
+	}
+	if err := r.Client.Create(t.Context(), in("slow", "hangs")); err != nil {
+		t.Fatal(err)
+	}
+	hangs, goOn, tries := make(chan struct{}), make(chan struct{}), 0
+	cataloger.took = func(req scanjob.Request) {
+		if req.Key == imageKey("hangs") {
+			if tries++; tries == 1 {
+				close(hangs)
+				<-goOn
+			}
+		}
+	}
+	cataloger.failing = map[string]error{"slow": errors.New("no answer")}
+	done := make(chan error)
+	go func() {
+		_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: scannerName})
+		done <- err
+	}()
+	<-hangs
+	if !arrives(t, r, in("other", "quick")) {
+		t.Error("the pod of another namespace is not new")
+	}
+	if diff := cmp.Diff([]model.ImageKey{imageKey("quick")}, cataloger.started); diff != "" {
+		t.Errorf("started while a start hangs (-want +got):\n%s", diff)
+	}
+	// The start that hangs holds a slot, and is not begun once more.
+	arrives(t, r, in("other", "third"))
+	arrives(t, r, in("slow", "hangs-too"))
+	again := in("other", "hangs-again")
+	again.Status.ContainerStatuses[0].ImageID = imageKey("hangs").ImageID
+	arrives(t, r, again)
+	if len(cataloger.started) != 1 || tries != 1 {
+		t.Errorf("started %v with two slots, and the start that hangs %d times", cataloger.started, tries)
+	}
+	close(goOn)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	// It failed, so that it holds no slot any more.
+	if len(r.newPods.starting) != 0 {
+		t.Errorf("still being started: %v", r.newPods.starting)
+	}
+}
+
+// TestRegistriesOfOthersStopNoNewPods has many images of one registry wait for a slot.
+func TestRegistriesOfOthersStopNoNewPods(t *testing.T) {
+	for name, tt := range map[string]struct {
+		waiting demand
+		starts  bool
+	}{
+		"another registry": {demand{limitOfRegistry("evil"): {"evil": 16}}, true},
+		"another node":     {demand{limitOfNode("node-1"): {"evil": 16}}, true},
+		"its registry":     {demand{limitOfRegistry("r.example"): {"evil": 16}}, false},
+		"the operator":     {demand{limitOperator: {"evil": 16}}, false},
+		"the Scanner":      {demand{limitOfScanner(scannerName): {"evil": 16}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cataloger := &starter{attempts: map[string]Attempt{}}
+			r, _ := newReconciler(t, &meanwhile{memory: memory{}}, cataloger, scannerWith(nil))
+			reconcileOnce(t, r)
+			r.queues.set(scannerName, tt.waiting)
+			arrives(t, r, podOf("fresh", imageKey("fresh").ImageID, 0))
+			if started := len(cataloger.started) == 1; started != tt.starts {
+				t.Errorf("started %v, want that: %t", cataloger.started, tt.starts)
+			}
+		})
 	}
 }

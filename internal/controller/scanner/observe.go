@@ -265,7 +265,7 @@ func (r *Reconciler) allPods(ctx context.Context, within scope, read inventory.O
 		}
 		for i := range list.Items {
 			if found := inventory.Containers(&list.Items[i], read); len(found) > 0 {
-				pods = append(pods, podContainers{list.Items[i].CreationTimestamp, found, r.ownerOf(ctx, "Pod", &list.Items[i]), omittedOf(&list.Items[i], found)})
+				pods = append(pods, podContainers{list.Items[i].CreationTimestamp, found, r.ownerOf(ctx, "Pod", &list.Items[i]), inventory.Omitted(&list.Items[i], found)})
 			}
 		}
 	}

@@ -86,6 +86,11 @@ func (q *queues) set(scanner types.NamespacedName, waiting demand, served ...str
 	maps.DeleteFunc(q.places, func(namespace string, _ int64) bool { return !waits[namespace] })
 }
 
+// waitsFor reports whether an image waits for a slot of one of the limits.
+func (d demand) waitsFor(limits []limit) bool {
+	return slices.ContainsFunc(limits, func(l limit) bool { return len(d[l]) > 0 })
+}
+
 // waits reports whether an image of a Scanner waits for a slot.
 func (q *queues) waits(scanner types.NamespacedName) bool {
 	q.mu.Lock()
@@ -93,12 +98,19 @@ func (q *queues) waits(scanner types.NamespacedName) bool {
 	return len(q.waiting[scanner]) > 0
 }
 
-// othersWait reports whether an image of another Scanner waits for a slot.
-func (q *queues) othersWait(scanner limit) bool {
+// waitsFor reports whether an image of a Scanner waits for a slot of one of the limits.
+func (q *queues) waitsFor(scanner types.NamespacedName, limits ...limit) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.waiting[scanner].waitsFor(limits)
+}
+
+// othersWait reports whether an image of another Scanner waits for a slot of one of the limits.
+func (q *queues) othersWait(scanner limit, limits []limit) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for name, demand := range q.waiting {
-		if limitOfScanner(name) != scanner && len(demand) > 0 {
+		if limitOfScanner(name) != scanner && demand.waitsFor(limits) {
 			return true
 		}
 	}

@@ -5,6 +5,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 func TestQueues(t *testing.T) {
@@ -90,6 +93,41 @@ func TestSlots(t *testing.T) {
 			}
 			if got != tt.want {
 				t.Errorf("%d slots are taken, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestRegistriesOfOthersStopNoOtherWork has images of another Scanner wait for slots: lookups of newer tags and SBOMs that are replaced wait if they need the same.
+func TestRegistriesOfOthersStopNoOtherWork(t *testing.T) {
+	for name, tt := range map[string]struct {
+		waiting demand
+		waits   bool
+	}{
+		"nothing waits":    {demand{}, false},
+		"another registry": {demand{limitOfRegistry("evil"): {"evil": 16}}, false},
+		"another node":     {demand{limitOfNode("node-1"): {"evil": 16}}, false},
+		"another Scanner":  {demand{limitOfScanner(client.ObjectKey{Namespace: "evil", Name: "s"}): {"evil": 16}}, false},
+		"the registry":     {demand{limitOfRegistry("r.example"): {"evil": 16}}, true},
+		"the operator":     {demand{limitOperator: {"evil": 16}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scanner := types.NamespacedName{Namespace: "evil", Name: "s"}
+			lookups := newWorld().tagged("a", "1.0", model.SeverityCounts{High: 1}).lookup("a")
+			lookups.queues.set(scanner, tt.waiting)
+			if p := makePlan(scannerWith(withNewerTags), lookups.observed, DefaultLimits(), Recatalog{}, now); (p.lookup == nil) != tt.waits {
+				t.Errorf("the lookup is planned: %t, want %t", p.lookup != nil, !tt.waits)
+			}
+			again := newWorld().cataloged("a", "syft v1")
+			again.queues.set(scanner, tt.waiting)
+			if p := makePlan(scannerWith(nil), again.observed, DefaultLimits(), Recatalog{PerHour: 10, Cataloger: "syft v2"}, now); (p.recataloging == 0) != tt.waits {
+				t.Errorf("%d images are cataloged again, want one: %t", p.recataloging, !tt.waits)
+			}
+			// The same of images of its own Scanner.
+			w := newWorld()
+			p, free := plan{waiting: tt.waiting}, newLimited(scannerWith(nil), w.observed, DefaultLimits(), nil, now)
+			if got := p.awaited(w.observed, free, free.of(imageKey("a"), false)); got != tt.waits {
+				t.Errorf("waits for images of its own Scanner: %t, want %t", got, tt.waits)
 			}
 		})
 	}

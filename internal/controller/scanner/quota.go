@@ -21,7 +21,8 @@ func (j *Jobs) limitCPU(ctx context.Context, req *scanjob.Request) error {
 		return nil
 	}
 	var quotas corev1.ResourceQuotaList
-	if err := j.live.List(ctx, &quotas, client.InNamespace(req.Namespace)); err != nil {
+	list := func(ctx context.Context) error { return j.live.List(ctx, &quotas, client.InNamespace(req.Namespace)) }
+	if err := callAPI(ctx, list); err != nil {
 		return fmt.Errorf("list the quotas of namespace %s: %w", req.Namespace, err)
 	}
 	var limit *resource.Quantity

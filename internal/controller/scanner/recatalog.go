@@ -51,12 +51,20 @@ func (p *plan) take(key model.ImageKey, count int) {
 	p.running += count
 }
 
-// catalogAgain starts the next attempt to replace an SBOM: one at a time, and none while any image waits for a slot.
+// awaited reports whether an image of any Scanner waits for a slot of one of the limits. What has a slot of another registry keeps nobody waiting.
+func (p *plan) awaited(v *observed, free *limited, limits []limit) bool {
+	return p.waiting.waitsFor(limits) || v.queues.othersWait(free.scanner, limits)
+}
+
+// catalogAgain starts the next attempt to replace an SBOM: one at a time, and none while any image waits for a slot that it needs.
 func (p *plan) catalogAgain(scanner *scannerv1.Scanner, v *observed, settings Recatalog, free *limited, now time.Time) {
-	if p.recataloging > 0 || len(p.waiting) > 0 || v.queues.othersWait(free.scanner) {
+	if p.recataloging > 0 || p.awaited(v, free, []limit{free.scanner, limitOperator}) {
 		return
 	}
 	for _, key := range dueAgain(v, settings, now, &p.next) {
+		if p.awaited(v, free, v.limitsAnywhere(key)) {
+			continue
+		}
 		namespace, volume, w := choose(scanner, v, key, free, false)
 		if w.why != "" {
 			continue
@@ -66,6 +74,16 @@ func (p *plan) catalogAgain(scanner *scannerv1.Scanner, v *observed, settings Re
 		p.start = append(p.start, request(scanner, v, key, namespace, volume))
 		return
 	}
+}
+
+// limitsAnywhere lists the limits of registries and nodes of the next attempt at an image, wherever it is made.
+func (v *observed) limitsAnywhere(key model.ImageKey) []limit {
+	var limits []limit
+	namespaces, _ := v.places(key)
+	for _, namespace := range namespaces {
+		limits = append(limits, limitsOf(&scanjob.Request{Key: key, Volume: v.volume(key, namespace)})...)
+	}
+	return limits
 }
 
 // dueAgain lists the images to be cataloged again now, those with the fewest failed attempts first, and shortens next to the time when another

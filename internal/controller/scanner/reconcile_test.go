@@ -181,11 +181,17 @@ func (s *starter) Attempts(context.Context) (map[string]Attempt, error) {
 func (*starter) DeleteEnded(context.Context) time.Duration { return 0 }
 
 func (s *starter) Start(ctx context.Context, _ types.NamespacedName, req scanjob.Request) error {
-	if s.took != nil {
-		s.took(req)
-	}
-	if _, limited := ctx.Deadline(); limited {
-		s.hurried++
+	err := callAPI(ctx, func(ctx context.Context) error {
+		if _, limited := ctx.Deadline(); limited {
+			s.hurried++
+		}
+		if s.took != nil {
+			s.took(req)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	if s.refused[req.Namespace] || s.refuse != "" && strings.Contains(req.Key.ImageID, s.refuse) {
 		return &RefusedError{model.Outcome{Reason: model.ReasonUnschedulable, Message: "no room"}}

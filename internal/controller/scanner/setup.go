@@ -49,6 +49,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, wake <-chan event.Generi
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("scanner-new-pods").
 		Watches(&corev1.Pod{}, r.lacking(), builder.WithPredicates(r.podChanged())).
+		WithOptions(controller.Options{RateLimiter: kube.ErrorBackoff()}).
 		Complete(reconcile.Func(r.startNew))
 }
 
