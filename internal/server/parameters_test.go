@@ -82,7 +82,7 @@ func TestParametersAreRefused(t *testing.T) {
 		"/api/v1/images?olderThan=36501":                                           "olderThan is not in the range 1 to 36500",
 		"/api/v1/images?partial=some":                                              "partial",
 		"/api/v1/coverage?state=Done":                                              `state "Done" is not one of Scanned, Partial, Stale, Pending, Failed, Skipped`,
-		"/api/v1/fixes?action=patch":                                               `action "patch" is not one of update, rebuild, newerTag, wait`,
+		"/api/v1/fixes?action=patch":                                               `action "patch" is not one of update, rebuild, newerTag, newerBase, wait`,
 		"/api/v1/fixes?format=sarif":                                               `format "sarif" is not one of json, csv`,
 		"/api/v1/fixes?owner=a&noOwner=true":                                       "owner and noOwner are mutually exclusive",
 		preview + "&action=wait":                                                   `action "wait" is not one of update, rebuild`,

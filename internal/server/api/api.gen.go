@@ -533,15 +533,18 @@ func (e FailureReason) Valid() bool {
 
 // Defines values for FixAction.
 const (
-	FixActionNewerTag FixAction = "newerTag"
-	FixActionRebuild  FixAction = "rebuild"
-	FixActionUpdate   FixAction = "update"
-	FixActionWait     FixAction = "wait"
+	FixActionNewerBase FixAction = "newerBase"
+	FixActionNewerTag  FixAction = "newerTag"
+	FixActionRebuild   FixAction = "rebuild"
+	FixActionUpdate    FixAction = "update"
+	FixActionWait      FixAction = "wait"
 )
 
 // Valid indicates whether the value is a known member of the FixAction enum.
 func (e FixAction) Valid() bool {
 	switch e {
+	case FixActionNewerBase:
+		return true
 	case FixActionNewerTag:
 		return true
 	case FixActionRebuild:
@@ -2513,20 +2516,23 @@ type Fix struct {
 }
 
 // FixAction `update`: update the package of the application. `rebuild`: rebuild the image; the distribution has the fixed packages. `newerTag`: let containers run
-// the newer tag that is recommended. `wait`: there is no fix yet.
+// the newer tag that is recommended. `newerBase`: rebuild the image on the newer tag that is recommended for its base image. `wait`: there is no fix yet.
 type FixAction string
 
 // FixItem What can be done about findings of an image.
 type FixItem struct {
 	// Action `update`: update the package of the application. `rebuild`: rebuild the image; the distribution has the fixed packages. `newerTag`: let containers run
-	// the newer tag that is recommended. `wait`: there is no fix yet.
+	// the newer tag that is recommended. `newerBase`: rebuild the image on the newer tag that is recommended for its base image. `wait`: there is no fix yet.
 	Action FixAction `json:"action"`
+
+	// Base The base image, with `newerBase`.
+	Base *FixItemBase `json:"base,omitempty"`
 
 	// Counts The findings that the action closes; with `wait`, those that remain.
 	Counts  Counts `json:"counts"`
 	ImageId string `json:"imageId"`
 
-	// NewerTag The newer tag, with `newerTag`.
+	// NewerTag The newer tag, with `newerTag`; with `newerBase`, that of the base image.
 	NewerTag *FixItemTag `json:"newerTag,omitempty"`
 
 	// Overdue Number of these findings whose due date has passed.
@@ -2552,6 +2558,12 @@ type FixItem struct {
 	// Workloads The first 20 workloads by name that run the image, of those that match the filters. With `newerTag`, those in namespaces where containers name the
 	// image with the tag.
 	Workloads []Workload `json:"workloads"`
+}
+
+// FixItemBase The image with the most layers among those that the image was built on, that run, and that have a newer tag which is recommended.
+type FixItemBase struct {
+	ImageId  string `json:"imageId"`
+	Platform string `json:"platform"`
 }
 
 // FixItemPackage defines model for FixItemPackage.
@@ -2587,7 +2599,7 @@ type FixItemTag struct {
 	// Lookup Identifies the lookup of newer tags. Scanners that cover the same container have one each, and the list has one item for each.
 	Lookup string `json:"lookup"`
 
-	// Opened The findings that only the newer tag has.
+	// Opened The findings that only the newer tag has. With `newerBase`, they are compared with the base image, so that the image can have some of them.
 	Opened SeverityCounts `json:"opened"`
 
 	// OpenedFindings Up to 10 of these findings, the most severe first.

@@ -81,6 +81,7 @@ export * from "./finishSignInParams.ts";
 export * from "./fix.ts";
 export * from "./fixAction.ts";
 export * from "./fixItem.ts";
+export * from "./fixItemBase.ts";
 export * from "./fixItemPackage.ts";
 export * from "./fixItemTag.ts";
 export * from "./fixItemTagKind.ts";
