@@ -90,7 +90,9 @@ for (const width of [360, 1440]) {
     });
     await toggle.first().click();
     await expect(page.getByText("registry.example.com/library/debian:12.5 →")).toBeVisible();
-    await expect(page.getByText("The newer tag of the base image does not have these findings")).toBeVisible();
+    await expect(
+      page.getByText("The newer tag of the base image does not have these findings"),
+    ).toBeVisible();
     await expectFits(page);
     await page.getByRole("link", { name: "All newer tags of the base image" }).click();
     await expect(page.getByRole("tab", { name: "Newer tags", selected: true })).toBeVisible();

@@ -14,7 +14,7 @@ test("the trend has a table, and none is shown of a single day", async ({ page, 
   await expect(page.getByText("No data that old").first()).toBeVisible();
   await expect(page.getByText("Findings by day")).toHaveCount(0);
   await open({ fail: (path) => (path === "/api/v1/trends" ? 400 : undefined) }, "/");
-  await expect(page.getByRole("region", { name: "Findings since" }).getByRole("alert")).toBeVisible();
+  await expect(page.getByRole("region", { name: "Changes since" }).getByRole("alert")).toBeVisible();
   await expect(page.getByText("Findings by day")).toHaveCount(0);
 });
 

@@ -13,7 +13,15 @@ import type {
 } from "../src/gen/model/index.ts";
 import { makeExposures } from "./exposures.ts";
 import { listedBases, makeBases, workloadsOn } from "./bases.ts";
-import { makeFindings, makeImages, makeOverview, makeSuppressed, suppression } from "./data.ts";
+import {
+  isRunning,
+  makeFindings,
+  makeImages,
+  makeOverview,
+  makeOverviewChanges,
+  makeSuppressed,
+  suppression,
+} from "./data.ts";
 import { MockExceptions, type ExceptionOptions } from "./exceptions.ts";
 import { MockNotifications, type NotificationOptions } from "./notifications.ts";
 import { buildId, hostileChanges, makeDatabases } from "./databases.ts";
@@ -318,6 +326,8 @@ export class MockOperator {
       /^\/(?:api\/v1\/)?(overview|images|bases|scan-results)(?:\/([^/]+))?(?:\/([^/]+))?$/.exec(
         url.pathname,
       ) ?? [];
+    if (kind === "overview" && encoded === "changes")
+      return void json(response, makeOverviewChanges(url.searchParams.get("since")));
     if (kind === "overview") return void json(response, this.#overview(sums, images));
     if (kind === "bases")
       return void json(response, {
@@ -450,6 +460,9 @@ export class MockOperator {
         (params.get("kev") !== "true" || image.counts.kev > 0) &&
         (params.get("fixable") !== "true" || image.counts.fixable > 0) &&
         (!params.get("base") || params.get("base") === image.base?.chainId) &&
+        (!params.get("baseLayers") || Number(params.get("baseLayers")) === image.base?.layers) &&
+        (!params.get("platform") || params.get("platform") === image.platform) &&
+        (params.get("running") !== "true" || isRunning(image)) &&
         agesMatch(image, params) &&
         runs(image, sums, params) &&
         (worst.length === 0 ||

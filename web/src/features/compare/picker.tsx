@@ -31,13 +31,14 @@ const repositoryOf = (imageId: string) => imageId.replace(/@.*$/, "");
 export function Picker({ title, other, platform: wanted, onAllPlatforms, onChoose }: Props) {
   const [text, setText] = useState(other ? repositoryOf(other) : "");
   const { data, error, refetch } = useQuery({
-    queryKey: ["compare", "images", text],
+    queryKey: ["compare", "images", text, wanted],
     queryFn: ({ signal }) =>
-      listImages({ text: text || undefined, state: ["Scanned"], pageSize: most }, { signal }),
+      listImages(
+        { text: text || undefined, state: ["Scanned"], platform: wanted || undefined, pageSize: most },
+        { signal },
+      ),
   });
-  const images = data?.items.filter(
-    ({ imageId, platform }) => imageId !== other && (!wanted || platform === wanted),
-  );
+  const images = data?.items.filter(({ imageId }) => imageId !== other);
   return (
     <section
       aria-label={title}
