@@ -194,7 +194,7 @@ export const getGetOverviewChangesUrl = (params?: GetOverviewChangesParams) => {
 };
 
 /**
- * Compares the vulnerabilities of what runs now with those of what ran at a time, by new databases and by rollouts alike. Each vulnerability counts once,
+ * Compares the vulnerabilities of what runs now with those of what ran then: what changed by new databases and by rollouts. Each vulnerability counts once,
  * whatever has it. It reads all findings of what runs, so that few such requests are answered at the same time.
  * @summary Count the vulnerabilities that were opened and closed since a time
  */
