@@ -47,7 +47,7 @@ export function NewerTagOfFix({ row, tag }: { row: FixItem; tag: FixItemTag }) {
       <dl className="grid grid-cols-[auto_minmax(0,1fr)] items-center gap-x-4 gap-y-1.5">
         <FindingChange name="Opens" counts={tag.opened} findings={tag.openedFindings} />
       </dl>
-      <p>
+      <p className="pt-2">
         <Link
           to={newerTagsPath(imageId, platform)}
           className="text-accent underline-offset-2 hover:underline"
