@@ -159,6 +159,13 @@ func TestPlanFails(t *testing.T) {
 		!strings.Contains(out, "Error:  the image reference: ") {
 		t.Errorf("%v\n%s", err, out)
 	}
+	// What could not be compared has no counts.
+	o.coverage, o.compared = runsOld, "{"
+	o.images = `{"imageId":"r.example/web@sha256:` + strings.Repeat("b", 64) + `","platform":"linux/amd64","state":"Scanned"}`
+	if out, _, err := o.plan(deployment("web", "r.example/web@sha256:"+strings.Repeat("b", 64)), "-f", "-", "-o", "json"); err == nil || !strings.Contains(out, `"state": "failed"`) ||
+		strings.Contains(out, "opened") || strings.Contains(out, "closed") {
+		t.Errorf("%v\n%s", err, out)
+	}
 	file := filepath.Join(t.TempDir(), "absent.yaml")
 	for want, args := range map[string][]string{
 		"-f is missing":              {},

@@ -143,9 +143,12 @@ func (p *planner) compare(ctx context.Context, one *plannedContainer) error {
 	one.ToImageID = known
 	if known != "" && now != nil {
 		compared, done, err := p.compareThere(ctx, one.FromImageID, known, platform)
-		if done || err != nil {
-			one.set(compared)
+		if err != nil {
 			return err
+		}
+		if done {
+			one.set(compared)
+			return nil
 		}
 	}
 	var before, after []model.Finding

@@ -88,6 +88,8 @@ func visits() []visit {
 		{"/scan-results/{imageId}", "/scan-results/" + escape(scannedID), `"bomFormat":"CycloneDX"`},
 		{"/api/v1/overview", "/api/v1/overview", `"running":2`},
 		{"/api/v1/overview", "/api/v1/overview", `"coverage":{"failed":1,"partial":0,"pending":0,"ratio":0.75,"scanned":3,"skipped":1,"stale":0}`},
+		{"/api/v1/overview/changes", "/api/v1/overview/changes", `"opened":{"critical":1`},
+		{"/api/v1/overview/changes", "/api/v1/overview/changes?since=1d", `"knownSince":"`},
 		{"/api/v1/images/{imageId}", image + "?platform=linux/amd64", `"platform":"linux/amd64"`},
 		{"/api/v1/images/{imageId}/presences", image + "/presences", `"name":"web"`},
 		{"/api/v1/images/{imageId}/presences", image + "/presences?platform=linux/amd64&pageSize=1", `"total":1`},
@@ -153,7 +155,7 @@ func visits() []visit {
 			"dueBefore=2100-01-01T00:00:00Z", "sort=name", "sort=-severity", "pageSize=1", "format=json",
 		},
 		"/api/v1/workloads": {
-			"", "text=EB", "severity=Critical", "fixable=true", "kev=true", "namespace=shop", "workload=web", "workloadKind=Deployment", "owner=Team+Shop", "noOwner=true", "overdue=true", "base=" + baseLayer, "sort=name",
+			"", "text=EB", "severity=Critical", "fixable=true", "kev=true", "namespace=shop", "workload=web", "workloadKind=Deployment", "owner=Team+Shop", "noOwner=true", "overdue=true", "base=" + baseLayer, "base=" + baseLayer + "&baseLayers=1", "sort=name",
 			"sort=-severity", "pageSize=1", "format=json",
 		},
 		"/api/v1/decisions": {

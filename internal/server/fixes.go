@@ -20,7 +20,7 @@ func (o operations) ListFixes(ctx context.Context, request api.ListFixesRequestO
 		Page: p.page(params.PageToken, params.PageSize),
 	}
 	if params.Action != nil {
-		query.Kind = choice(&p, "action", params.Action, store.FixUpdate, store.FixRebuild, store.FixNewerTag, store.FixWait)
+		query.Kind = choice(&p, "action", params.Action, store.FixUpdate, store.FixRebuild, store.FixNewerTag, store.FixNewerBase, store.FixWait)
 	}
 	if p.err != nil {
 		return nil, p.err
@@ -97,6 +97,9 @@ func (s *Server) toFixItem(fix *store.Fix) api.FixItem {
 			Lookup: tag.Lookup, From: tag.Repository + ":" + tag.From, To: tag.Repository + ":" + tag.Tag, Kind: api.FixItemTagKind(tag.Kind), Digest: optional(tag.Digest),
 			Opened: toSeverityCounts(tag.Opened), OpenedFindings: toRolloutFindings(tag.OpenedFindings),
 		}
+	}
+	if fix.Kind == store.FixNewerBase {
+		item.Base = &api.FixItemBase{ImageId: fix.Base.ImageID, Platform: fix.Base.Platform.String()}
 	}
 	item.Summary = summary.Action(fix, version)
 	return item

@@ -256,3 +256,31 @@ func TestFixesOfNewerTags(t *testing.T) {
 		t.Errorf("a rebuild as CSV: %v", rows)
 	}
 }
+
+// TestFixesOfNewerBases lists the newer tag of a base image for what was built on it.
+func TestFixesOfNewerBases(t *testing.T) {
+	t.Parallel()
+	f := newFullFixture(t)
+	older := model.ImageKey{ImageID: olderID, Platform: linux}
+	lookup := f.wantTags("other", store.WantedTags{Key: older, Repository: "docker.io/library/alpine", Tag: "3.18", Namespaces: []string{"bank"}})[0]
+	f.saveTags(&lookup, "bank", store.TagResult{Listed: 2, Tags: []store.TagOfResult{tagOf("3.19", "minor")}})
+	f.matchTags(build.ID, store.TagFinding{VulnerabilityID: "CVE-2030-1", Package: "curl", Severity: model.SeverityLow, Risk: 0.5})
+	a := f.do(http.MethodGet, "/api/v1/fixes?action=newerBase", "")
+	var page api.FixPage
+	if a.status != http.StatusOK || json.Unmarshal([]byte(a.body), &page) != nil || len(page.Items) != 1 || page.Items[0].Base == nil || page.Items[0].NewerTag == nil {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	validate(t, success(http.MethodGet, "/api/v1/fixes"), a.body)
+	item, tag := page.Items[0], page.Items[0].NewerTag
+	if item.Summary != "Rebuild on the base image alpine:3.19 instead of 3.18" || item.ImageId != scannedID || item.Base.ImageId != olderID || item.Base.Platform != linux.String() {
+		t.Errorf("%+v", item)
+	}
+	// Of the packages of the image, the base has one.
+	if item.PackageCount != 1 || item.Packages[0].Name != "openssl" || item.Risk <= 0 || item.WorkloadCount != 1 || tag.Opened.Low != 1 || tag.From != "docker.io/library/alpine:3.18" {
+		t.Errorf("%+v, %+v", item, tag)
+	}
+	rows := readCSV(t, f.do(http.MethodGet, "/api/v1/fixes?action=newerBase&format=csv", "").body)
+	if last := rows[1][len(rows[1])-4:]; len(rows) != 2 || !slices.Equal(last, []string{tag.From, tag.To, "1", "1"}) {
+		t.Errorf("as CSV: %v", rows)
+	}
+}

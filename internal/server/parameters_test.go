@@ -23,7 +23,7 @@ func TestParametersAreRefused(t *testing.T) {
 	image := "/api/v1/images/" + escape(scannedID)
 	preview := "/api/v1/fixes/preview?imageId=" + escape(scannedID)
 	for target, want := range map[string]string{
-		"/api/v1/images?namspace=a":                                                `"namspace" is not a query parameter of this resource; its parameters are base, endOfLifeWithin, epss, fixable, format`,
+		"/api/v1/images?namspace=a":                                                `"namspace" is not a query parameter of this resource; its parameters are base, baseLayers, endOfLifeWithin, epss, fixable, format`,
 		"/api/v1/overview?text=a":                                                  "it has none",
 		"/api/v1/images?fixable=perhaps":                                           `fixable: "perhaps" is not a boolean`,
 		"/api/v1/images?kev=true&kev=false":                                        "kev",
@@ -78,11 +78,18 @@ func TestParametersAreRefused(t *testing.T) {
 		"/api/v1/images?olderThan=0":                                               "olderThan is not in the range 1 to 36500",
 		"/api/v1/images?base=sha256:0":                                             `base "sha256:0" is not a chain ID`,
 		"/api/v1/workloads?base=x":                                                 `base "x" is not a chain ID`,
+		"/api/v1/images?baseLayers=1":                                              "baseLayers is not in the range 1 to 512, or comes without base",
+		"/api/v1/images?baseLayers=513&base=" + baseLayer:                          "baseLayers is not in the range",
+		"/api/v1/workloads?baseLayers=0&base=" + baseLayer:                         "baseLayers is not in the range",
+		"/api/v1/overview/changes?since=1m":                                        "since",
+		"/api/v1/overview/changes?since=401d":                                      `since "401d" is not between one hour and 400 days ago`,
+		"/api/v1/images?platform=x":                                                "platform",
+		"/api/v1/images?running=some":                                              "running",
 		"/api/v1/images?base=":                                                     `base "" is not a chain ID`,
 		"/api/v1/images?olderThan=36501":                                           "olderThan is not in the range 1 to 36500",
 		"/api/v1/images?partial=some":                                              "partial",
 		"/api/v1/coverage?state=Done":                                              `state "Done" is not one of Scanned, Partial, Stale, Pending, Failed, Skipped`,
-		"/api/v1/fixes?action=patch":                                               `action "patch" is not one of update, rebuild, newerTag, wait`,
+		"/api/v1/fixes?action=patch":                                               `action "patch" is not one of update, rebuild, newerTag, newerBase, wait`,
 		"/api/v1/fixes?format=sarif":                                               `format "sarif" is not one of json, csv`,
 		"/api/v1/fixes?owner=a&noOwner=true":                                       "owner and noOwner are mutually exclusive",
 		preview + "&action=wait":                                                   `action "wait" is not one of update, rebuild`,

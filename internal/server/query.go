@@ -97,6 +97,14 @@ func (p *parameters) chainID(name string, id *string) string {
 	return value(id)
 }
 
+// baseLayers reads of how many layers the chain ID of a base image is; 0 stands for any number.
+func (p *parameters) baseLayers(base *string, number *int) int {
+	if number != nil && (base == nil || *number < 1 || *number > model.MaxLayers) {
+		p.refuse("baseLayers is not in the range 1 to %d, or comes without base", model.MaxLayers)
+	}
+	return value(number)
+}
+
 // probability reads a number from 0 to 1.
 func (p *parameters) probability(name string, number *float64) float64 {
 	if n := value(number); !(n >= 0 && n <= 1) { //nolint:staticcheck // the other way round lets NaN pass
@@ -148,6 +156,18 @@ func (p *parameters) image(id string, platform *string) model.ImageKey {
 		p.err = err
 	}
 	return key
+}
+
+// platform reads a platform, "" for none.
+func (p *parameters) platform(text *string) string {
+	if value(text) == "" {
+		return ""
+	}
+	platform, err := model.ParsePlatform(*text)
+	if err != nil {
+		p.refuse("platform: %v", err)
+	}
+	return platform.String()
 }
 
 // day reads a day of UTC, the zero time for none.
@@ -213,7 +233,8 @@ func imageQuery(params api.ListImagesParams) (store.ImageQuery, error) {
 			store.StatePending, store.StateFailed, store.StateCataloged, store.StateScanned, store.StateReported),
 		Fixable: value(params.Fixable), KEV: value(params.Kev), MinEPSS: p.probability("epss", params.Epss),
 		Partial: value(params.Partial), EndOfLifeWithin: params.EndOfLifeWithin, OlderThan: value(params.OlderThan),
-		Overdue: value(params.Overdue), Base: p.chainID("base", params.Base),
+		Overdue: value(params.Overdue), Base: p.chainID("base", params.Base), BaseLayers: p.baseLayers(params.Base, params.BaseLayers),
+		Running: value(params.Running), Platform: p.platform(params.Platform),
 		Where: p.where(params.Namespace, params.Workload, params.WorkloadKind, p.ownership(params.Owner, params.NoOwner)),
 		Sort:  choice(&p, "sort", params.Sort, store.SortImageID, store.SortSeverity, store.SortCreated),
 		Page:  p.page(params.PageToken, params.PageSize),

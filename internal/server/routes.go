@@ -82,6 +82,7 @@ func routes(l Limits) map[string]route {
 		"GET /subscribe":                             plain(auth.VerbList),
 		"GET /api/wds/logs":                          plain(auth.VerbList),
 		"GET /api/v1/overview":                       reading(auth.VerbList),
+		"GET /api/v1/overview/changes":               expensive(reading(auth.VerbList)),
 		"GET /api/v1/images":                         reading(auth.VerbList),
 		"GET /api/v1/images/{imageId}":               reading(auth.VerbGet),
 		"GET /api/v1/images/{imageId}/findings":      reading(auth.VerbGet),

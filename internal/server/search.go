@@ -60,12 +60,11 @@ func (o operations) Search(ctx context.Context, request api.SearchRequestObject)
 		return err
 	})
 	read(api.Packages, func() error {
-		query := packagesNamed(text, page)
-		found, err := o.s.store.ListPackages(ctx, visible(ctx), query)
-		for _, one := range found.Packages {
+		found, version, err := o.s.searchPackages(ctx, text, page)
+		for _, one := range found {
 			answer.Packages = append(answer.Packages, toPackageSummary(one))
 		}
-		answer.PackageVersion = optional(query.VersionText)
+		answer.PackageVersion = optional(version)
 		return err
 	})
 	read(api.Images, func() error {
@@ -132,19 +131,39 @@ func (g *searchGaps) list() *[]api.SearchGap {
 	return optionalList(g.gaps)
 }
 
-// packagesNamed asks for packages whose name contains a text. A text of a whole name and the beginning of a version, as in "openssl 3.0" and
-// "openssl@3.0", asks for these versions of the package. Neither regards ASCII case.
-func packagesNamed(text string, page store.Page) store.PackageQuery {
-	query := store.PackageQuery{Text: text, Sort: store.SortPackageSeverity, Page: page}
+// searchPackages lists packages whose name contains a text. A text of a whole name and the beginning of a version, as in "openssl 3.0" and "openssl@3.0", lists
+// these versions of the package, and returns what the versions begin with: names can have spaces, so that this is only done if it finds packages, or if nothing
+// has the whole text in its name. Neither regards ASCII case.
+func (s *Server) searchPackages(ctx context.Context, text string, page store.Page) (found []store.PackageSummary, version string, err error) {
+	versioned := versionsNamed(text, page)
+	if versioned != nil {
+		listed, listErr := s.store.ListPackages(ctx, visible(ctx), *versioned)
+		_, limited := errors.AsType[*store.LimitError](listErr)
+		if len(listed.Packages) > 0 || listErr != nil && !limited {
+			return listed.Packages, versioned.VersionText, listErr
+		}
+		version, err = versioned.VersionText, listErr
+	}
+	listed, listErr := s.store.ListPackages(ctx, visible(ctx), store.PackageQuery{Text: text, Sort: store.SortPackageSeverity, Page: page})
+	if len(listed.Packages) > 0 || listErr != nil {
+		return listed.Packages, "", listErr
+	}
+	return nil, version, err
+}
+
+// versionsNamed asks for the versions of a package that a text names, nil if it names none.
+func versionsNamed(text string, page store.Page) *store.PackageQuery {
 	// The name of an npm package may begin with an at sign.
 	at := strings.LastIndexAny(text, " @")
 	if at <= 0 || at == len(text)-1 {
-		return query
+		return nil
 	}
 	name, version := strings.TrimSpace(text[:at]), text[at+1:]
-	query.Text, query.Name, query.AnyCase, query.VersionText = "", name, true, version
-	query.Version = func(_, candidate string) bool { return strings.HasPrefix(candidate, version) }
-	return query
+	begins := strings.ToLower(version)
+	return &store.PackageQuery{
+		Name: name, AnyCase: true, VersionText: version, Sort: store.SortPackageSeverity, Page: page,
+		Version: func(_, candidate string) bool { return strings.HasPrefix(strings.ToLower(candidate), begins) },
+	}
 }
 
 // namespacesNamed lists visible namespaces whose name contains a text, at most limit, by name.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/server"
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
 	"github.com/scanner-operator/scanner-operator/internal/store"
@@ -20,6 +21,10 @@ import (
 // TestSearch finds each kind by what users type.
 func TestSearch(t *testing.T) {
 	f := newFullFixture(t)
+	commons := model.ImageKey{ImageID: "registry.example/java@sha256:" + strings.Repeat("4", 64), Platform: linux}
+	_, err := f.store.WantImages(t.Context(), []model.ImageKey{commons})
+	f.must(err)
+	f.scan(commons, packageOf("Apache Commons", "1.0-RC1"))
 	for text, want := range map[string][]string{
 		"cve-2024-0000":      {"vulnerability CVE-2024-0000"},
 		"GHSA-CVE-2024-0000": {"vulnerability CVE-2024-0000"},
@@ -29,6 +34,11 @@ func TestSearch(t *testing.T) {
 		"log4j-core 9":       nil,
 		"Log4J-Core 2.17":    {"package log4j-core 2.17.0"},
 		"LOG4J-CORE@2.14":    {"package log4j-core 2.14.1"},
+		// Names can have spaces, and versions letters.
+		"apache commons":         {"package Apache Commons 1.0-RC1"},
+		"apache commons 1.0-rc":  {"package Apache Commons 1.0-RC1"},
+		"apache commons@1.0-Rc1": {"package Apache Commons 1.0-RC1"},
+		"apache common":          {"package Apache Commons 1.0-RC1"},
 		// Only a whole name is followed by a version.
 		"log4j 2.17":   nil,
 		"side:1":       {"container side"},
@@ -106,7 +116,7 @@ func (s boundedStore) ListOwners(context.Context, store.Namespaces, store.OwnerQ
 
 // TestSearchBeyondBounds: a kind that the store cannot list is left out, and the others are not. Other errors fail the search.
 func TestSearchBeyondBounds(t *testing.T) {
-	const target = "/api/v1/search?text=log4j"
+	const target = "/api/v1/search?text=log4j+2"
 	for _, test := range []struct {
 		owners error
 		want   []api.SearchGap

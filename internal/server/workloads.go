@@ -16,7 +16,7 @@ func (o operations) ListWorkloads(ctx context.Context, request api.ListWorkloads
 	query := store.WorkloadQuery{
 		Where: p.where(params.Namespace, params.Workload, params.WorkloadKind, p.ownership(params.Owner, params.NoOwner)),
 		Text:  p.text("text", params.Text, maxText), MinSeverity: p.severity(params.Severity), KEV: value(params.Kev), Fixable: value(params.Fixable),
-		Overdue: value(params.Overdue), Base: p.chainID("base", params.Base),
+		Overdue: value(params.Overdue), Base: p.chainID("base", params.Base), BaseLayers: p.baseLayers(params.Base, params.BaseLayers),
 		Sort: choice(&p, "sort", params.Sort, store.SortWorkloadName, store.SortWorkloadSeverity),
 		Page: p.page(params.PageToken, params.PageSize),
 	}

@@ -101,6 +101,7 @@ func matrix() map[string]row {
 		"GET /subscribe":                        reading("/subscribe", 426),
 		"GET /api/wds/logs":                     reading("/api/wds/logs", 426),
 		"GET /api/v1/overview":                  reading("/api/v1/overview", 200),
+		"GET /api/v1/overview/changes":          reading("/api/v1/overview/changes", 200),
 		"GET /api/v1/images":                    reading("/api/v1/images", 200),
 		"GET /api/v1/images/{imageId}":          reading("/api/v1/images/{app}", 200),
 		"GET /api/v1/images/{imageId}/findings": reading("/api/v1/images/{app}/findings", 200),

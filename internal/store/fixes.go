@@ -15,6 +15,8 @@ const (
 	FixRebuild FixKind = "rebuild"
 	// FixNewerTag: let containers run a newer tag of the image, which a lookup of TagLookups recommends.
 	FixNewerTag FixKind = "newerTag"
+	// FixNewerBase: rebuild the image on a newer tag of the image that it was built on, which a lookup of TagLookups recommends for that one.
+	FixNewerBase FixKind = "newerBase"
 	// FixWait: there is no fix yet.
 	FixWait FixKind = "wait"
 )
@@ -40,11 +42,11 @@ type FixQuery struct {
 }
 
 // Fix is what a person can do about an image: an update of one package, or about all findings of one kind, or a newer tag. Findings that decisions suppress are not
-// counted. A newer tag closes findings that other fixes close, too.
+// counted. A newer tag, of the image or of its base, closes findings that other fixes close, too.
 type Fix struct {
 	Kind  FixKind
 	Image model.ImageKey
-	// Counts are the findings that it closes, or with FixWait those that remain. Counts.Fixable is 0 or all of them, but with FixNewerTag.
+	// Counts are the findings that it closes, or with FixWait those that remain. Counts.Fixable is 0 or all of them, but with FixNewerTag and FixNewerBase.
 	Counts Counts
 	// Overdue is the number of those whose date has passed.
 	Overdue int
@@ -58,8 +60,11 @@ type Fix struct {
 	WorkloadCount int
 	// Owners are those of all these workloads, by name, at most MaxImageOwners.
 	Owners []string
-	// NewerTag is that of FixNewerTag, and otherwise nil.
+	// NewerTag is that of FixNewerTag, or that of the base with FixNewerBase, and otherwise nil.
 	NewerTag *FixTag
+	// Base is the image that the image was built on, with FixNewerBase: the one with the most layers of those that run with a newer tag, where that is visible.
+	// Of its newer tags, NewerTag is the one that removes the most risk from the image.
+	Base model.ImageKey
 }
 
 // FixTag is a newer tag that is recommended for an image: it opens no finding that is High, Critical or known to be exploited, and closes more than it opens.
@@ -71,7 +76,7 @@ type FixTag struct {
 	Repository, From string
 	// Tag, Kind and Digest are those of the NewerTag.
 	Tag, Kind, Digest string
-	// Opened counts what the tag opens, and OpenedFindings are the worst of that, at most MaxFixVulnerabilities.
+	// Opened counts what the tag opens in the image that has it, and OpenedFindings are the worst of that, at most MaxFixVulnerabilities.
 	Opened         model.SeverityCounts
 	OpenedFindings []RolloutFinding
 }

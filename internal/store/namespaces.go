@@ -8,6 +8,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 )
@@ -250,6 +251,9 @@ type Reader interface {
 
 	// Summary sums up what the workloads that a query chooses run, and how that has changed.
 	Summary(ctx context.Context, in Namespaces, query SummaryQuery) (Summary, error)
+
+	// ChangesSince counts the vulnerabilities that something which runs has now and nothing had at a time, and the other way round.
+	ChangesSince(ctx context.Context, in Namespaces, since time.Time) (ChangeSums, error)
 
 	// PreviewDecision computes what SyncDecisions would do with a decision of a source in place of the present one of its object, if there is one.
 	// A decision without the name of an object replaces none. It only reads. Of some namespaces, the bounds are held against what is visible.

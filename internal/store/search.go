@@ -225,9 +225,10 @@ type WorkloadQuery struct {
 	KEV, Fixable bool
 	// Overdue keeps workloads with at least one open finding whose date has passed there.
 	Overdue bool
-	// Base keeps workloads that run at least one image with the layers of this chain ID and others on them; "" does not filter.
-	Base string
-	Sort WorkloadSort
+	// Base keeps workloads that run at least one image with the layers of this chain ID and others on them; "" does not filter. BaseLayers is as of ImageQuery.
+	Base       string
+	BaseLayers int
+	Sort       WorkloadSort
 	Page
 }
 

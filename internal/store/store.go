@@ -283,8 +283,14 @@ type ImageQuery struct {
 	OlderThan       int
 	// Overdue keeps images with at least one open finding whose date has passed.
 	Overdue bool
-	// Base keeps images that have the layers with this chain ID and others on them; "" does not filter.
-	Base string
+	// Base keeps images that have the layers with this chain ID and others on them; "" does not filter. BaseLayers is how many layers these are, 0 for any number:
+	// a diff ID that an image states can be the chain ID of other layers.
+	Base       string
+	BaseLayers int
+	// Running keeps images that something runs, where that is visible.
+	Running bool
+	// Platform keeps images of a platform; "" does not filter.
+	Platform string
 	Where
 	Sort ImageSort
 	Page
@@ -361,10 +367,10 @@ type Overview struct {
 	Images map[State]int
 	// Running counts the images that something runs now.
 	Running int
-	// Counts are without the findings that decisions suppress, Suppressed counts those.
-	Counts     Counts
-	Suppressed int
-	Packages   int
+	// Counts are without the findings that decisions suppress, Suppressed counts those. RunningCounts are those of the images that something runs now.
+	Counts, RunningCounts Counts
+	Suppressed            int
+	Packages              int
 }
 
 // EventKind names what happened.

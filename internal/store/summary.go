@@ -43,6 +43,12 @@ type Summary struct {
 	EndOfLifeTotal int
 }
 
+// ChangeSums is how many vulnerabilities the changes of a Summary have, and its KnownSince.
+type ChangeSums struct {
+	Opened, Closed model.SeverityCounts
+	KnownSince     time.Time
+}
+
 // ChangedVulnerabilities are vulnerabilities, each once whatever records of it there are.
 type ChangedVulnerabilities struct {
 	Counts model.SeverityCounts

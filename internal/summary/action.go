@@ -2,6 +2,7 @@ package summary
 
 import (
 	"fmt"
+	"path"
 	"strconv"
 
 	"github.com/scanner-operator/scanner-operator/internal/advice"
@@ -34,6 +35,8 @@ func Action(fix *store.Fix, version string) string {
 		return fmt.Sprintf("Update %s %s", one.Package.Name, one.Package.Version)
 	case fix.Kind == store.FixNewerTag && fix.NewerTag != nil:
 		return fmt.Sprintf("Move from the tag %s to %s", fix.NewerTag.From, fix.NewerTag.Tag)
+	case fix.Kind == store.FixNewerBase && fix.NewerTag != nil:
+		return fmt.Sprintf("Rebuild on the base image %s:%s instead of %s", path.Base(fix.NewerTag.Repository), fix.NewerTag.Tag, fix.NewerTag.From)
 	case fix.Kind == store.FixRebuild:
 		return "Rebuild the image: its distribution has " + packages(fix.PackageCount, "fixed ")
 	default:

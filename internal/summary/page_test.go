@@ -99,6 +99,7 @@ func TestAction(t *testing.T) {
 	for want, got := range map[string]string{
 		"Update log4j-core from 2.14.1 to 2.16.0": Action(&update, FixVersion(&update.Packages[0], byText{})), "Update log4j-core 2.14.1": Action(&update, FixVersion(&update.Packages[0], nil)),
 		"Rebuild the image: its distribution has 1 fixed package": Action(&store.Fix{Kind: store.FixRebuild, PackageCount: 1}, ""),
+		"Rebuild on the base image debian:12.7 instead of 12.5":   Action(&store.Fix{Kind: store.FixNewerBase, NewerTag: &store.FixTag{Repository: "registry.example/library/debian", From: "12.5", Tag: "12.7"}}, ""),
 		"Move from the tag 1.0 to 1.1":                            Action(&store.Fix{Kind: store.FixNewerTag, NewerTag: &store.FixTag{From: "1.0", Tag: "1.1"}}, ""),
 		"Wait: there is no fix yet for 3 packages":                Action(&store.Fix{Kind: store.FixWait, PackageCount: 3}, ""),
 	} {

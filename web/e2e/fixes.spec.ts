@@ -81,6 +81,23 @@ for (const width of [360, 1440]) {
     await page.getByRole("link", { name: "All newer tags of the image" }).click();
     await expect(page.getByRole("tab", { name: "Newer tags", selected: true })).toBeVisible();
   });
+
+  test(`a newer base image is an action, ${width} px`, async ({ page, open }) => {
+    await page.setViewportSize({ width, height: 900 });
+    const { images } = await open({}, "/fixes?action=newerBase");
+    const toggle = page.getByRole("button", {
+      name: "Details of Rebuild on the base image debian:12.7 instead of 12.5",
+    });
+    await toggle.first().click();
+    await expect(page.getByText("registry.example.com/library/debian:12.5 →")).toBeVisible();
+    await expect(
+      page.getByText("The newer tag of the base image does not have these findings"),
+    ).toBeVisible();
+    await expectFits(page);
+    await page.getByRole("link", { name: "All newer tags of the base image" }).click();
+    await expect(page.getByRole("tab", { name: "Newer tags", selected: true })).toBeVisible();
+    await expect(page).toHaveURL(new RegExp(encodeURIComponent(images[0]?.imageId ?? "none")));
+  });
 }
 
 test("filters that nothing matches and errors are explained", async ({ page, open }) => {

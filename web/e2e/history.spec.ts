@@ -15,7 +15,7 @@ test("the trend has a table, and says that a single day is none", async ({ page,
   await expect(page.getByText("One day is no trend yet.")).toBeVisible();
   await expect(page.getByText("View as table")).toHaveCount(0);
   await open({ fail: (path) => (path === "/api/v1/trends" ? 400 : undefined) }, "/");
-  await expect(page.getByRole("region", { name: "Findings since" }).getByRole("alert")).toBeVisible();
+  await expect(page.getByRole("region", { name: "Changes since" }).getByRole("alert")).toBeVisible();
   await expect(page.getByText("Findings by day")).toHaveCount(0);
 });
 

@@ -12,9 +12,9 @@ test("the first page says what is covered, what changed, what is due and what to
     page.getByRole("heading", { name: "17 Overdue of 400 findings with a due date" }),
   ).toBeVisible();
   await expect(page.getByText(/^Next due (tomorrow|in 2 days)$/)).toBeVisible();
-  const changes = page.getByRole("region", { name: "Findings since" });
-  await expect(changes.getByRole("row", { name: /^Yesterday/ })).toBeVisible();
-  await expect(changes.getByRole("row", { name: /^Last week/ })).toBeVisible();
+  const changes = page.getByRole("region", { name: "Changes since" });
+  await expect(changes.getByRole("row", { name: /^Yesterday .* 7 2$/ })).toBeVisible();
+  await expect(changes.getByRole("row", { name: /^Last week .* 35 10$/ })).toBeVisible();
   const { failed } = sumCoverage(operator.sums.coverage);
   await page
     .getByRole("list", { name: "Gaps in coverage" })

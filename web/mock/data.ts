@@ -1,9 +1,7 @@
 import { baseOf } from "./bases.ts";
 import {
   Origin,
-  type ChangeCounts,
   type Counts,
-  type CoverageSummary,
   type DatabaseBuild,
   type Decision,
   type Distribution,
@@ -11,7 +9,6 @@ import {
   type Finding,
   type Image,
   type ImageState,
-  type Overview,
   type Severity,
 } from "../src/gen/model/index.ts";
 import * as clock from "./clock.ts";
@@ -325,27 +322,3 @@ export const makeSuppressed = (image: Image): Finding[] =>
       vulnerability: { ...finding.vulnerability, id: `CVE-2020-900${index}` },
       ...suppression,
     }));
-
-export function makeOverview(
-  images: Image[],
-  database: DatabaseBuild | undefined,
-  changes: ChangeCounts | undefined,
-  databaseStale: boolean,
-  coverage: CoverageSummary,
-): Overview {
-  const counts = noCounts();
-  const byState = { pending: 0, failed: 0, cataloged: 0, scanned: 0, reported: 0 };
-  for (const image of images) {
-    for (const key of Object.keys(counts) as (keyof Counts)[]) counts[key] += image.counts[key];
-    byState[image.state.toLowerCase() as keyof typeof byState]++;
-  }
-  return {
-    images: byState,
-    counts,
-    packages: Math.round(images.length * 21.4),
-    coverage,
-    database,
-    changes,
-    databaseStale,
-  };
-}

@@ -1,3 +1,4 @@
+import { isRunning } from "./overview.ts";
 import type { CoverageSummary, Image, Workload } from "../src/gen/model/index.ts";
 import { sumCoverage, sumOwners, type Sums } from "./sums.ts";
 import * as clock from "./clock.ts";
@@ -156,3 +157,10 @@ export function runs({ imageId }: Image, sums: Sums, params: URLSearchParams): b
     )
   );
 }
+
+/** Whether an image is on the base image that is asked for, of the platform, and running. */
+export const isChosen = (image: Image, params: URLSearchParams) =>
+  (!params.get("base") || params.get("base") === image.base?.chainId) &&
+  (!params.get("baseLayers") || Number(params.get("baseLayers")) === image.base?.layers) &&
+  (!params.get("platform") || params.get("platform") === image.platform) &&
+  (params.get("running") !== "true" || isRunning(image));

@@ -44,8 +44,29 @@ const newerTagOf = (where: Where, index: number, risk: number, pkg: FixItemPacka
   },
 });
 
+/** Rebuild on a newer tag of the base image, which is the first image. */
+const newerBaseOf = (item: FixItem, base: Pick<FixItem, "imageId" | "platform"> | undefined): FixItem[] =>
+  base && item.newerTag
+    ? [
+        {
+          ...item,
+          action: "newerBase",
+          summary: "Rebuild on the base image debian:12.7 instead of 12.5",
+          risk: 0.8 * item.risk,
+          base,
+          newerTag: {
+            ...item.newerTag,
+            from: "registry.example.com/library/debian:12.5",
+            to: "registry.example.com/library/debian:12.7",
+          },
+        },
+      ]
+    : [];
+
 /** What can be done about images, the highest risk first. */
 export function makeFixes(images: Image[], sums: Sums): FixItem[] {
+  const [first] = images;
+  const base = first && { imageId: first.imageId, platform: first.platform };
   const items = images
     .filter(({ state }) => state === "Scanned")
     .flatMap(({ imageId, platform }, index): FixItem[] => {
@@ -80,6 +101,7 @@ export function makeFixes(images: Image[], sums: Sums): FixItem[] {
           packageCount: 12,
         },
         ...(index % 3 === 1 ? [newerTagOf(where, index, risk, other)] : []),
+        ...(index % 5 === 2 ? newerBaseOf(newerTagOf(where, index, risk, other), base) : []),
       ];
     });
   return items.sort((a, b) => Number(a.action === "wait") - Number(b.action === "wait") || b.risk - a.risk);
@@ -87,7 +109,7 @@ export function makeFixes(images: Image[], sums: Sums): FixItem[] {
 
 export function hostileFixes(): FixItem[] {
   return hostileTexts.map((text, index) => ({
-    action: (["update", "rebuild", "newerTag", "wait"] as const)[index % 4] ?? "update",
+    action: (["update", "rebuild", "newerTag", "wait", "newerBase"] as const)[index % 5] ?? "update",
     summary: text,
     imageId: text,
     platform: text,
@@ -109,7 +131,8 @@ export function hostileFixes(): FixItem[] {
     packageCount: 1e9,
     workloads: [{ namespace: text, kind: text, name: text, owner: text }],
     workloadCount: 1e9,
-    ...(index % 4 === 2 && {
+    ...(index % 5 === 4 && { base: { imageId: text, platform: text } }),
+    ...([2, 4].includes(index % 5) && {
       newerTag: {
         lookup: String(index),
         from: text,

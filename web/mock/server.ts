@@ -13,7 +13,8 @@ import type {
 } from "../src/gen/model/index.ts";
 import { makeExposures } from "./exposures.ts";
 import { listedBases, makeBases, workloadsOn } from "./bases.ts";
-import { makeFindings, makeImages, makeOverview, makeSuppressed, suppression } from "./data.ts";
+import { makeFindings, makeImages, makeSuppressed, suppression } from "./data.ts";
+import { makeOverview, makeOverviewChanges } from "./overview.ts";
 import { MockExceptions, type ExceptionOptions } from "./exceptions.ts";
 import { MockNotifications, type NotificationOptions } from "./notifications.ts";
 import { buildId, hostileChanges, makeDatabases } from "./databases.ts";
@@ -24,7 +25,7 @@ import { makeNewerTags } from "./newer-tags.ts";
 import { makePolicies } from "./policies.ts";
 import { sendFile } from "./static.ts";
 import { hostileFindings, hostileImages, hostileTexts } from "./hostile.ts";
-import { agesMatch, byCreation, filterSums, searchVersions, runs } from "./filter.ts";
+import { agesMatch, isChosen, byCreation, filterSums, searchVersions, runs } from "./filter.ts";
 import {
   hostileSums,
   makeAffected,
@@ -319,6 +320,8 @@ export class MockOperator {
       /^\/(?:api\/v1\/)?(overview|images|bases|scan-results)(?:\/([^/]+))?(?:\/([^/]+))?$/.exec(
         url.pathname,
       ) ?? [];
+    if (kind === "overview" && encoded === "changes")
+      return void json(response, makeOverviewChanges(url.searchParams.get("since")));
     if (kind === "overview") return void json(response, this.#overview(sums, images));
     if (kind === "bases")
       return void json(response, {
@@ -400,13 +403,8 @@ export class MockOperator {
   #overview(sums: Sums, images: Image[]) {
     const current = this.databases.find(({ state }) => state === "Current");
     const changes = current?.previousBuild ? current.changes : undefined;
-    return makeOverview(
-      images,
-      current,
-      changes,
-      this.options.update?.stale ?? false,
-      sumCoverage(sums.coverage),
-    );
+    const stale = this.options.update?.stale ?? false;
+    return makeOverview(images, current, changes, stale, sumCoverage(sums.coverage));
   }
 
   async #databases(request: IncomingMessage, url: URL, response: ServerResponse) {
@@ -460,7 +458,7 @@ export class MockOperator {
         (states.length === 0 || states.includes(image.state)) &&
         (params.get("kev") !== "true" || image.counts.kev > 0) &&
         (params.get("fixable") !== "true" || image.counts.fixable > 0) &&
-        (!params.get("base") || params.get("base") === image.base?.chainId) &&
+        isChosen(image, params) &&
         agesMatch(image, params) &&
         runs(image, sums, params) &&
         (worst.length === 0 ||

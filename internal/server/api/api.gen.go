@@ -533,15 +533,18 @@ func (e FailureReason) Valid() bool {
 
 // Defines values for FixAction.
 const (
-	FixActionNewerTag FixAction = "newerTag"
-	FixActionRebuild  FixAction = "rebuild"
-	FixActionUpdate   FixAction = "update"
-	FixActionWait     FixAction = "wait"
+	FixActionNewerBase FixAction = "newerBase"
+	FixActionNewerTag  FixAction = "newerTag"
+	FixActionRebuild   FixAction = "rebuild"
+	FixActionUpdate    FixAction = "update"
+	FixActionWait      FixAction = "wait"
 )
 
 // Valid indicates whether the value is a known member of the FixAction enum.
 func (e FixAction) Valid() bool {
 	switch e {
+	case FixActionNewerBase:
+		return true
 	case FixActionNewerTag:
 		return true
 	case FixActionRebuild:
@@ -2513,20 +2516,23 @@ type Fix struct {
 }
 
 // FixAction `update`: update the package of the application. `rebuild`: rebuild the image; the distribution has the fixed packages. `newerTag`: let containers run
-// the newer tag that is recommended. `wait`: there is no fix yet.
+// the newer tag that is recommended. `newerBase`: rebuild the image on the newer tag that is recommended for its base image. `wait`: there is no fix yet.
 type FixAction string
 
 // FixItem What can be done about findings of an image.
 type FixItem struct {
 	// Action `update`: update the package of the application. `rebuild`: rebuild the image; the distribution has the fixed packages. `newerTag`: let containers run
-	// the newer tag that is recommended. `wait`: there is no fix yet.
+	// the newer tag that is recommended. `newerBase`: rebuild the image on the newer tag that is recommended for its base image. `wait`: there is no fix yet.
 	Action FixAction `json:"action"`
+
+	// Base The base image, with `newerBase`.
+	Base *FixItemBase `json:"base,omitempty"`
 
 	// Counts The findings that the action closes; with `wait`, those that remain.
 	Counts  Counts `json:"counts"`
 	ImageId string `json:"imageId"`
 
-	// NewerTag The newer tag, with `newerTag`.
+	// NewerTag The newer tag, with `newerTag`; with `newerBase`, that of the base image.
 	NewerTag *FixItemTag `json:"newerTag,omitempty"`
 
 	// Overdue Number of these findings whose due date has passed.
@@ -2552,6 +2558,12 @@ type FixItem struct {
 	// Workloads The first 20 workloads by name that run the image, of those that match the filters. With `newerTag`, those in namespaces where containers name the
 	// image with the tag.
 	Workloads []Workload `json:"workloads"`
+}
+
+// FixItemBase The image with the most layers among those that the image was built on, that run, and that have a newer tag which is recommended.
+type FixItemBase struct {
+	ImageId  string `json:"imageId"`
+	Platform string `json:"platform"`
 }
 
 // FixItemPackage defines model for FixItemPackage.
@@ -2587,7 +2599,7 @@ type FixItemTag struct {
 	// Lookup Identifies the lookup of newer tags. Scanners that cover the same container have one each, and the list has one item for each.
 	Lookup string `json:"lookup"`
 
-	// Opened The findings that only the newer tag has.
+	// Opened The findings that only the newer tag has. With `newerBase`, they are compared with the base image, so that the image can have some of them.
 	Opened SeverityCounts `json:"opened"`
 
 	// OpenedFindings Up to 10 of these findings, the most severe first.
@@ -3042,7 +3054,7 @@ type Origin string
 type Overview struct {
 	Changes *ChangeCounts `json:"changes,omitempty"`
 
-	// Counts Number of findings by severity; kev and fixable count findings of all severities.
+	// Counts Findings of all images, also of those that are kept and do not run any more.
 	Counts Counts `json:"counts"`
 
 	// Coverage Number of containers by state.
@@ -3067,8 +3079,24 @@ type Overview struct {
 	// Running Number of images that containers run now.
 	Running *int `json:"running,omitempty"`
 
+	// RunningCounts Findings of the images that visible containers run now.
+	RunningCounts Counts `json:"runningCounts"`
+
 	// Suppressed Number of findings that decisions suppress; counts does not contain them. Each vulnerability of a package counts once per image.
 	Suppressed *int `json:"suppressed,omitempty"`
+}
+
+// OverviewChanges defines model for OverviewChanges.
+type OverviewChanges struct {
+	// Closed The vulnerabilities that something which ran had then, and nothing that runs has now. What is suppressed now is not among them.
+	Closed SeverityCounts `json:"closed"`
+
+	// KnownSince Since when something is known to run, as far as the history goes back. If that is later than `since`, everything is opened.
+	KnownSince *time.Time `json:"knownSince,omitempty"`
+
+	// Opened The vulnerabilities that something which runs has now, and nothing that ran had then. Suppressed findings do not count.
+	Opened SeverityCounts `json:"opened"`
+	Since  time.Time      `json:"since"`
 }
 
 // OwnerPage defines model for OwnerPage.
@@ -4285,6 +4313,15 @@ type ListImagesParams struct {
 	// Base Return images that have the layers with this OCI chain ID, which `base.chainId` of an image states, and others on them.
 	Base *string `form:"base,omitempty" json:"base,omitempty"`
 
+	// BaseLayers Of how many layers `base` is the chain ID, as `base.layers` of an image states. Without it, of any number.
+	BaseLayers *int `form:"baseLayers,omitempty" json:"baseLayers,omitempty"`
+
+	// Running Return images that visible containers run now.
+	Running *bool `form:"running,omitempty" json:"running,omitempty"`
+
+	// Platform Return images of this platform, such as `linux/amd64`.
+	Platform *string `form:"platform,omitempty" json:"platform,omitempty"`
+
 	// Namespace Return what runs in this namespace now.
 	Namespace *Namespace `form:"namespace,omitempty" json:"namespace,omitempty"`
 
@@ -4478,6 +4515,13 @@ type PutSBOMParams struct {
 	Platform *Platform `form:"platform,omitempty" json:"platform,omitempty"`
 }
 
+// GetOverviewChangesParams defines parameters for GetOverviewChanges.
+type GetOverviewChangesParams struct {
+	// Since What the present is compared with: a duration before now such as 7d, 2w or 36h, a date such as 2026-03-01, or a time. Between one hour and
+	// 400 days ago.
+	Since *ReportSince `form:"since,omitempty" json:"since,omitempty"`
+}
+
 // ListOwnersParams defines parameters for ListOwners.
 type ListOwnersParams struct {
 	// Text Part of the name of the owner, case-insensitive.
@@ -4566,7 +4610,7 @@ type ListPackagesParamsFormat string
 
 // GetClusterReportParams defines parameters for GetClusterReport.
 type GetClusterReportParams struct {
-	// Since What the report compares with: a duration before now such as 7d, 2w or 36h, a date such as 2026-03-01, or a time. Between one hour and
+	// Since What the present is compared with: a duration before now such as 7d, 2w or 36h, a date such as 2026-03-01, or a time. Between one hour and
 	// 400 days ago.
 	Since *ReportSince `form:"since,omitempty" json:"since,omitempty"`
 
@@ -4579,7 +4623,7 @@ type GetClusterReportParamsFormat string
 
 // GetNamespaceReportParams defines parameters for GetNamespaceReport.
 type GetNamespaceReportParams struct {
-	// Since What the report compares with: a duration before now such as 7d, 2w or 36h, a date such as 2026-03-01, or a time. Between one hour and
+	// Since What the present is compared with: a duration before now such as 7d, 2w or 36h, a date such as 2026-03-01, or a time. Between one hour and
 	// 400 days ago.
 	Since *ReportSince `form:"since,omitempty" json:"since,omitempty"`
 
@@ -4592,7 +4636,7 @@ type GetNamespaceReportParamsFormat string
 
 // GetOwnerReportParams defines parameters for GetOwnerReport.
 type GetOwnerReportParams struct {
-	// Since What the report compares with: a duration before now such as 7d, 2w or 36h, a date such as 2026-03-01, or a time. Between one hour and
+	// Since What the present is compared with: a duration before now such as 7d, 2w or 36h, a date such as 2026-03-01, or a time. Between one hour and
 	// 400 days ago.
 	Since *ReportSince `form:"since,omitempty" json:"since,omitempty"`
 
@@ -4832,6 +4876,9 @@ type ListWorkloadsParams struct {
 	// Base Return workloads that run at least one image that has the layers with this OCI chain ID, and others on them.
 	Base *string `form:"base,omitempty" json:"base,omitempty"`
 
+	// BaseLayers Of how many layers `base` is the chain ID, as `base.layers` of an image states. Without it, of any number.
+	BaseLayers *int `form:"baseLayers,omitempty" json:"baseLayers,omitempty"`
+
 	// Namespace Return what runs in this namespace now.
 	Namespace *Namespace `form:"namespace,omitempty" json:"namespace,omitempty"`
 
@@ -4981,6 +5028,9 @@ type ServerInterface interface {
 	// GetOverview Get totals over all images
 	// (GET /api/v1/overview)
 	GetOverview(w http.ResponseWriter, r *http.Request)
+	// GetOverviewChanges Count the vulnerabilities that were opened and closed since a time
+	// (GET /api/v1/overview/changes)
+	GetOverviewChanges(w http.ResponseWriter, r *http.Request, params GetOverviewChangesParams)
 	// ListOwners List the owners of workloads with their findings
 	// (GET /api/v1/owners)
 	ListOwners(w http.ResponseWriter, r *http.Request, params ListOwnersParams)
@@ -6603,6 +6653,45 @@ func (siw *ServerInterfaceWrapper) ListImages(w http.ResponseWriter, r *http.Req
 		return
 	}
 
+	// ------------- Optional query parameter "baseLayers" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "baseLayers", r.URL.Query(), &params.BaseLayers, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "baseLayers"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "baseLayers", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "running" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "running", r.URL.Query(), &params.Running, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "running"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "running", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "platform" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "platform", r.URL.Query(), &params.Platform, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "platform"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "platform", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "namespace" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "namespace", r.URL.Query(), &params.Namespace, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -7571,6 +7660,39 @@ func (siw *ServerInterfaceWrapper) GetOverview(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetOverview(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetOverviewChanges operation middleware
+func (siw *ServerInterfaceWrapper) GetOverviewChanges(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetOverviewChangesParams
+
+	// ------------- Optional query parameter "since" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "since", r.URL.Query(), &params.Since, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "since"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "since", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetOverviewChanges(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -9330,6 +9452,19 @@ func (siw *ServerInterfaceWrapper) ListWorkloads(w http.ResponseWriter, r *http.
 		return
 	}
 
+	// ------------- Optional query parameter "baseLayers" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "baseLayers", r.URL.Query(), &params.BaseLayers, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "baseLayers"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "baseLayers", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "namespace" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "namespace", r.URL.Query(), &params.Namespace, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -9767,6 +9902,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notification-rules", wrapper.ListNotificationRules)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notification-rules/test", wrapper.TestNotificationRule)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/overview", wrapper.GetOverview)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/overview/changes", wrapper.GetOverviewChanges)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/owners", wrapper.ListOwners)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/packages", wrapper.ListPackages)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/policies", wrapper.ListPolicies)
@@ -11345,6 +11481,45 @@ func (response GetOverviewdefaultApplicationProblemPlusJSONResponse) VisitGetOve
 	return err
 }
 
+type GetOverviewChangesRequestObject struct {
+	Params GetOverviewChangesParams
+}
+
+type GetOverviewChangesResponseObject interface {
+	VisitGetOverviewChangesResponse(w http.ResponseWriter) error
+}
+
+type GetOverviewChanges200JSONResponse OverviewChanges
+
+func (response GetOverviewChanges200JSONResponse) VisitGetOverviewChangesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetOverviewChangesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetOverviewChangesdefaultApplicationProblemPlusJSONResponse) VisitGetOverviewChangesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListOwnersRequestObject struct {
 	Params ListOwnersParams
 }
@@ -12798,6 +12973,9 @@ type StrictServerInterface interface {
 	// GetOverview Get totals over all images
 	// (GET /api/v1/overview)
 	GetOverview(ctx context.Context, request GetOverviewRequestObject) (GetOverviewResponseObject, error)
+	// GetOverviewChanges Count the vulnerabilities that were opened and closed since a time
+	// (GET /api/v1/overview/changes)
+	GetOverviewChanges(ctx context.Context, request GetOverviewChangesRequestObject) (GetOverviewChangesResponseObject, error)
 	// ListOwners List the owners of workloads with their findings
 	// (GET /api/v1/owners)
 	ListOwners(ctx context.Context, request ListOwnersRequestObject) (ListOwnersResponseObject, error)
@@ -13731,6 +13909,32 @@ func (sh *strictHandler) GetOverview(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetOverviewResponseObject); ok {
 		if err := validResponse.VisitGetOverviewResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetOverviewChanges operation middleware
+func (sh *strictHandler) GetOverviewChanges(w http.ResponseWriter, r *http.Request, params GetOverviewChangesParams) {
+	var request GetOverviewChangesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetOverviewChanges(ctx, request.(GetOverviewChangesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetOverviewChanges")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetOverviewChangesResponseObject); ok {
+		if err := validResponse.VisitGetOverviewChangesResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

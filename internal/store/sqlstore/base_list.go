@@ -128,24 +128,32 @@ func basesIn(tx *gorm.DB, in store.Namespaces, known knownBases) *gorm.DB {
 	return tx.Table("(?) AS p", highest).Joins("JOIN image_layers q ON q.image_pk = p.image_pk AND q.position = p.position").Distinct("q.chain_id, q.position")
 }
 
+// basesByLayer returns bases by their highest layers, and the chain IDs of these, of which several can be the same.
+func basesByLayer(bases []store.BaseSummary) (at map[layer]*store.BaseSummary, chains []string) {
+	at = make(map[layer]*store.BaseSummary, len(bases))
+	for i := range bases {
+		chains = append(chains, bases[i].ChainID)
+		at[layer{bases[i].ChainID, int64(bases[i].Layers) - 1}] = &bases[i]
+	}
+	slices.Sort(chains)
+	return at, slices.Compact(chains)
+}
+
 // addBaseWorkloads counts the chosen workloads that run images on each base.
 func addBaseWorkloads(tx *gorm.DB, chosen place, bases []store.BaseSummary) error {
-	at := make(map[string]*store.BaseSummary, len(bases))
-	chains := make([]string, len(bases))
-	for i := range bases {
-		chains[i] = bases[i].ChainID
-		at[chains[i]] = &bases[i]
-	}
+	at, chains := basesByLayer(bases)
 	return inParts(chains, func(part []string) error {
 		running := uses(tx.Table("image_layers AS b").Joins("JOIN image_uses u ON u.image_pk = b.image_pk"), chosen).
-			Where("b.is_top = 0 AND b.chain_id IN ?", part).Distinct("b.chain_id, u.namespace, u.kind, u.name")
+			Where("b.is_top = 0 AND b.chain_id IN ?", part).Distinct("b.chain_id, b.position, u.namespace, u.kind, u.name")
 		var found []struct {
-			ChainID   string
+			Top       layer `gorm:"embedded"`
 			Workloads int
 		}
-		err := tx.Table("(?) AS r", running).Select("r.chain_id, COUNT(*) AS workloads").Group("r.chain_id").Scan(&found).Error
+		err := tx.Table("(?) AS r", running).Select("r.chain_id, r.position, COUNT(*) AS workloads").Group("r.chain_id, r.position").Scan(&found).Error
 		for _, row := range found {
-			at[row.ChainID].Workloads = row.Workloads
+			if base := at[row.Top]; base != nil {
+				base.Workloads = row.Workloads
+			}
 		}
 		return err
 	})
@@ -153,16 +161,7 @@ func addBaseWorkloads(tx *gorm.DB, chosen place, bases []store.BaseSummary) erro
 
 // addBaseImages adds the image that has the layers of each base only: the oldest of those that are listed, or else of all, and says whether it is listed.
 func addBaseImages(tx *gorm.DB, view seen, known knownBases, bases []store.BaseSummary) error {
-	type layer struct {
-		chain  string
-		number int
-	}
-	at := make(map[layer]*store.BaseSummary, len(bases))
-	chains := make([]string, len(bases))
-	for i := range bases {
-		chains[i] = bases[i].ChainID
-		at[layer{chains[i], bases[i].Layers}] = &bases[i]
-	}
+	at, chains := basesByLayer(bases)
 	isListed := "0"
 	if known.images != "" {
 		isListed = "CASE WHEN i.id IN (" + known.images + ") THEN 1 ELSE 0 END"
@@ -170,21 +169,21 @@ func addBaseImages(tx *gorm.DB, view seen, known knownBases, bases []store.BaseS
 	return inParts(chains, func(part []string) error {
 		images := view.images(tx).Joins("JOIN image_layers b ON b.image_pk = i.id").Joins("LEFT JOIN sbom_creations a ON a.image_pk = i.id").Where("b.is_top = 1 AND b.chain_id IN ?", part)
 		images = visibleOnly(tx, images, "i.id", view.in)
-		numbered := images.Select("b.chain_id, b.position + 1 AS layers, i.image_id, i.platform, i.matched_at, " + isListed + " AS listed, " + perCount("i.%[1]s") +
+		numbered := images.Select("b.chain_id, b.position, i.image_id, i.platform, i.matched_at, " + isListed + " AS listed, " + perCount("i.%[1]s") +
 			", ROW_NUMBER() OVER (PARTITION BY b.chain_id, b.position ORDER BY " + isListed + " DESC, " + createdOrLast + ", i.image_id, i.platform) AS number")
 		var found []struct {
-			ChainID, ImageID, Platform string
-			Layers                     int
-			MatchedAt                  int64
-			Listed                     bool
-			Counts                     countsRow `gorm:"embedded"`
+			Top               layer `gorm:"embedded"`
+			ImageID, Platform string
+			MatchedAt         int64
+			Listed            bool
+			Counts            countsRow `gorm:"embedded"`
 		}
 		err := tx.Table("(?) AS n", numbered).Select("n.*").Where("n.number = 1").Scan(&found).Error
 		if err != nil {
 			return err
 		}
 		for i := range found {
-			base := at[layer{found[i].ChainID, found[i].Layers}]
+			base := at[found[i].Top]
 			if base == nil {
 				continue
 			}

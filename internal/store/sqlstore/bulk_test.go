@@ -30,6 +30,12 @@ type filler struct{ fleet.Fleet }
 // eachBulk runs a benchmark on each database that is there, with the bulk store.
 func eachBulk(b *testing.B, benchmark func(b *testing.B, s *Store)) {
 	b.Helper()
+	eachFilled(b, bulk, benchmark)
+}
+
+// eachFilled does so with the store of another fleet.
+func eachFilled(b *testing.B, filled fleet.Fleet, benchmark func(b *testing.B, s *Store)) {
+	b.Helper()
 	for _, name := range []string{sqldb.TypeSQLite, sqldb.TypePostgres, sqldb.TypeMySQL} {
 		b.Run(name, func(b *testing.B) {
 			config := Config{Type: name, Rules: &vex.Evaluator{Versions: unversioned{}}}
@@ -43,7 +49,7 @@ func eachBulk(b *testing.B, benchmark func(b *testing.B, s *Store)) {
 				b.Fatal(err)
 			}
 			b.Cleanup(func() { _ = s.Close() })
-			if err := (filler{bulk}).fill(b.Context(), s); err != nil {
+			if err := (filler{filled}).fill(b.Context(), s); err != nil {
 				b.Fatal(err)
 			}
 			benchmark(b, s)

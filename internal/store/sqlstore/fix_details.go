@@ -13,7 +13,7 @@ import (
 )
 
 // fixKinds are the kinds of actions.
-var fixKinds = map[int64]store.FixKind{fixUpdate: store.FixUpdate, fixRebuild: store.FixRebuild, fixWait: store.FixWait, fixTag: store.FixNewerTag}
+var fixKinds = map[int64]store.FixKind{fixUpdate: store.FixUpdate, fixRebuild: store.FixRebuild, fixWait: store.FixWait, fixTag: store.FixNewerTag, fixBase: store.FixNewerBase}
 
 // fixPair is a package of a fix: what its findings in the image sum up to.
 type fixPair struct {
@@ -70,8 +70,11 @@ func (r *fixReader) fixes(entries []fixEntry) ([]store.Fix, error) {
 		}
 		fix.Kind, fix.Overdue, fix.Risk = fixKinds[e.Action], entries[i].Overdue, float64(e.RiskMicros)/1e6
 		fix.Workloads, fix.WorkloadCount, fix.Owners = slices.Clone(running[e.ImagePk].first), running[e.ImagePk].count, owners[e.ImagePk]
-		if tag := tags[place]; tag != nil {
+		switch tag := tags[e.PackagePk]; e.Action {
+		case fixTag:
 			fix.NewerTag, fix.Workloads, fix.WorkloadCount, fix.Owners = &tag.fix, tag.running.first, tag.running.count, tag.owners
+		case fixBase:
+			fix.NewerTag, fix.Base = &tag.fix, tag.image
 		}
 		sum := countsRow{}
 		for j := range pairs[place] {
@@ -96,7 +99,7 @@ func (r *fixReader) pairs(entries []fixEntry) (map[fixPlace][]fixPair, error) {
 	if err := r.tagPairs(entries, pairs); err != nil {
 		return nil, err
 	}
-	others := slices.DeleteFunc(slices.Clone(entries), func(e fixEntry) bool { return e.Fix.Action == fixTag })
+	others := slices.DeleteFunc(slices.Clone(entries), func(e fixEntry) bool { return e.Fix.Action == fixTag || e.Fix.Action == fixBase })
 	shared, err := r.ownPairs(others, pairs)
 	if err != nil {
 		return nil, err
@@ -223,7 +226,7 @@ func distinctIDs(list []int64) []int64 {
 	return slices.Compact(list)
 }
 
-// overdue counts the findings of images whose date has passed, by the fix that closes them. Of the entries, it takes those of newer tags.
+// overdue counts the findings of images whose date has passed, by the fix that closes them. Of the entries, it takes those of newer tags, of images and of their bases.
 func (r *fixReader) overdue(images []int64, entries []fixEntry) (map[fixPlace]int, error) {
 	counts := map[fixPlace]int{}
 	due, err := r.dueReader()
@@ -256,8 +259,10 @@ func (r *fixReader) overdue(images []int64, entries []fixEntry) (map[fixPlace]in
 		return nil, err
 	}
 	err = due.eachIn(held, images, targets, once(func(t *dueTarget, f *dueFinding, _ int64, _ int) {
-		for _, fix := range closing[t.image][f.id] {
-			counts[fixPlace{t.image, fixTag, fix}]++
+		for _, place := range closing.places[t.image] {
+			if closing.findings[place.packageID][f.id] {
+				counts[place]++
+			}
 		}
 		switch {
 		case !f.fixable:

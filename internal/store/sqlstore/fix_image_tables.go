@@ -15,8 +15,9 @@ const (
 	fixUpdate
 	fixRebuild
 	fixWait
-	// fixTag has no rows in image_fixes: see tag_fixes.
+	// fixTag and fixBase have no rows in image_fixes: see tag_fixes. fixBase is for images that were built on the image of such a row.
 	fixTag
+	fixBase
 )
 
 // imageFix is a row of image_fixes.

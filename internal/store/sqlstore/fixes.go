@@ -18,13 +18,13 @@ import (
 const fewImages = 500
 
 // fixOrder has the fixes that remove the most risk first, and those of store.FixWait last. Fixes of an image as a whole have no fingerprint,
-// and that of a newer tag is its lookup.
+// and that of a newer tag, of the image or of its base, is its lookup.
 var fixOrder = []sqldb.SortKey{
 	{Column: "l.waits", Number: true}, {Column: "l.risk_micros", Number: true, Descending: true}, {Column: "l.fingerprint"}, {Column: "l.image_id"}, {Column: "l.platform"},
 }
 
 // fixActions are the actions of kinds.
-var fixActions = map[store.FixKind]int64{store.FixUpdate: fixUpdate, store.FixRebuild: fixRebuild, store.FixWait: fixWait, store.FixNewerTag: fixTag}
+var fixActions = map[store.FixKind]int64{store.FixUpdate: fixUpdate, store.FixRebuild: fixRebuild, store.FixWait: fixWait, store.FixNewerTag: fixTag, store.FixNewerBase: fixBase}
 
 // fixToken is what a page token of fixes belongs to.
 type fixToken struct {
@@ -213,8 +213,12 @@ func (r *fixReader) entries() (entries []fixEntry, total int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	total += len(tags)
-	entries = append(entries, r.behind(tags)...)
+	bases, err := r.baseEntries()
+	if err != nil {
+		return nil, 0, err
+	}
+	total += len(tags) + len(bases)
+	entries = slices.Concat(entries, r.behind(tags), r.behind(bases))
 	switch {
 	case r.among != nil && len(r.among) == 0:
 	case r.query.Overdue:

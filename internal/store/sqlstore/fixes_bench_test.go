@@ -19,7 +19,7 @@ func BenchmarkNewerTags(b *testing.B) {
 		b.Helper()
 		l := &lists{b, s, &times}
 		b.Run("without", func(b *testing.B) { (&lists{b, s, &times}).fixes() })
-		if err := s.write(b.Context(), "fill", fillNewerTags); err != nil {
+		if err := s.write(b.Context(), "fill", func(tx *txn) error { return fillNewerTags(tx, []string{"1.0"}, store.MaxTagLookups, 2) }); err != nil {
 			b.Fatal(err)
 		}
 		for _, step := range []struct {
@@ -56,17 +56,58 @@ func BenchmarkNewerTags(b *testing.B) {
 	})
 }
 
-// fillNewerTags gives the first images a lookup with a newer tag that is matched.
-func fillNewerTags(tx *txn) error {
+// BenchmarkNewerBases reads fixes of two base images with 5,000 images on each, of which each runs with two tags that have a newer one: it closes all findings of
+// the base.
+func BenchmarkNewerBases(b *testing.B) {
+	var times []listTime
+	eachFilled(b, fleet.Fleet{Images: bulk.Images, PerBase: 5000}, func(b *testing.B, s *Store) {
+		b.Helper()
+		err := s.write(b.Context(), "fill", func(tx *txn) error {
+			// The first two images have the layers of their bases only.
+			for _, statement := range []string{"DELETE FROM image_layers WHERE image_pk <= 2 AND position > 3", "UPDATE image_layers SET is_top = 1 WHERE image_pk <= 2 AND position = 3"} {
+				if err := tx.Execute(statement); err != nil {
+					return err
+				}
+			}
+			return fillNewerTags(tx, []string{"1.0", "1"}, 2, 1)
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := s.refreshAllTagFixes(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		if err := analyze(b.Context(), s); err != nil {
+			b.Fatal(err)
+		}
+		l := &lists{b, s, &times}
+		list := func(name string, in store.Namespaces, query store.FixQuery) {
+			query.Kind = store.FixNewerBase
+			l.measure("newer-bases-"+name, func(ctx context.Context) (int, error) {
+				page, err := s.ListFixes(ctx, in, query)
+				return page.Total, err
+			})
+		}
+		list("first", store.AllNamespaces(), store.FixQuery{})
+		list("kev", store.AllNamespaces(), store.FixQuery{KEV: true})
+		list("of-a-namespace", store.AllNamespaces(), store.FixQuery{Where: store.Where{Namespace: "namespace-0"}})
+		list("seen-in-namespaces", store.OnlyNamespaces("namespace-0", "namespace-1", "namespace-7"), store.FixQuery{})
+		l.fixes()
+	})
+}
+
+// fillNewerTags gives the first images a lookup of each of some tags with a newer one that is matched. It closes all but one in some findings.
+func fillNewerTags(tx *txn, names []string, number, stays int) error {
 	current, err := currentNumber(tx.DB)
 	if err != nil {
 		return err
 	}
 	var lookups, places, tags, images []any
-	for n := range store.MaxTagLookups {
-		wanted := store.WantedTags{Key: fleet.Image(n), Repository: "registry.example/app", Tag: "1.0"}
+	for n := range number * len(names) {
+		name := names[n%len(names)]
+		wanted := store.WantedTags{Key: fleet.Image(n / len(names)), Repository: "registry.example/app", Tag: name}
 		id, image := tagLookupID("scope", &wanted), fmt.Sprintf("image-%d", n)
-		lookups = append(lookups, id, "scope", wanted.Key.ImageID, wanted.Key.Platform.String(), wanted.Repository, wanted.Tag, newNonce(), 0, 0, 0, 0, 1, "", 9, "", "", "", "", "", "")
+		lookups = append(lookups, id, "scope", wanted.Key.ImageID, wanted.Key.Platform.String(), wanted.Repository, name, newNonce(), 0, 0, 0, 0, 1, "", 9, "", "", "", "", "", "")
 		for namespace := range fleet.Namespaces {
 			places = append(places, id, fleet.Namespace(namespace))
 		}
@@ -80,7 +121,7 @@ func fillNewerTags(tx *txn) error {
 		}
 		var found []store.TagFinding
 		for i := range present.rows {
-			if row := &present.rows[i]; i%2 == 0 {
+			if row := &present.rows[i]; stays > 1 && i%stays == 0 {
 				found = append(found, store.TagFinding{
 					VulnerabilityID: row.VulnerabilityID, Package: row.Name, Severity: model.Severity(row.Severity), Risk: float64(row.RiskMicros) / 1e6, //nolint:gosec // It was stored from one.
 				})

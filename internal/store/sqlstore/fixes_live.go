@@ -47,7 +47,7 @@ func (r *fixReader) liveEntriesOf(images []int64, overdue map[fixPlace]int) ([]f
 	return found, err
 }
 
-// fixPlace identifies a fix. The package is 0 for an image as a whole, and of a newer tag it is the row of tag_fixes.
+// fixPlace identifies a fix. The package is 0 for an image as a whole, and of a newer tag, of the image or of its base, it is the row of tag_fixes.
 type fixPlace struct{ image, action, packageID int64 }
 
 func (r *fixEntry) place() fixPlace { return fixPlace{r.Fix.ImagePk, r.Fix.Action, r.Fix.PackagePk} }

@@ -6,6 +6,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
@@ -30,10 +31,15 @@ func (r *tagRow) entry() fixEntry {
 
 const tagRowColumns = "x.id, x.image_pk, x.lookup, i.image_id, i.platform, x.opened_risk, x.opened_findings"
 
-// tags selects the rows x of tag_fixes, with their images i. There are at most store.MaxTagLookups for each scope.
-func (r *fixReader) tags() *gorm.DB {
-	rows := r.tx.Table("tag_fixes AS x").Joins("JOIN tag_lookups l ON l.id = x.lookup AND l.unwanted_since = 0").
+// allTags selects the rows x of tag_fixes, with their images i. There are at most store.MaxTagLookups for each scope.
+func (r *fixReader) allTags() *gorm.DB {
+	return r.tx.Table("tag_fixes AS x").Joins("JOIN tag_lookups l ON l.id = x.lookup AND l.unwanted_since = 0").
 		Joins("JOIN images i ON i.id = x.image_pk AND i.matched_at > 0").Where("x.result_set = ?", r.current)
+}
+
+// tags selects those of the image that the query asks for, if it does.
+func (r *fixReader) tags() *gorm.DB {
+	rows := r.allTags()
 	if r.query.ImageID != "" {
 		rows = equals(rows, "i.image_id", r.query.ImageID)
 	}
@@ -122,18 +128,28 @@ func (r *fixReader) tagEntries() ([]fixEntry, error) {
 			entries = append(entries, row.entry())
 		}
 	}
-	if !r.query.Overdue || len(entries) == 0 {
+	return r.overdueTags(entries)
+}
+
+// overdueTags counts the overdue findings of entries that are newer tags, if the query is about them, and leaves out those without.
+func (r *fixReader) overdueTags(entries []fixEntry) ([]fixEntry, error) {
+	if !r.query.Overdue {
 		return entries, nil
 	}
 	images := make([]int64, len(entries))
 	for i := range entries {
 		images[i] = entries[i].Fix.ImagePk
 	}
-	overdue, err := r.overdue(distinctIDs(images), entries)
-	for i := range entries {
-		entries[i].Overdue = overdue[entries[i].place()]
+	for part := range slices.Chunk(distinctIDs(images), overdueImages) {
+		overdue, err := r.overdue(part, entries)
+		if err != nil {
+			return nil, err
+		}
+		for i := range entries {
+			entries[i].Overdue += overdue[entries[i].place()]
+		}
 	}
-	return slices.DeleteFunc(entries, func(e fixEntry) bool { return e.Overdue == 0 }), err
+	return slices.DeleteFunc(entries, func(e fixEntry) bool { return e.Overdue == 0 }), nil
 }
 
 // countLiveTags reads the rows of newer tags of live images, with what they close for who asks.
@@ -158,59 +174,71 @@ func (r *fixReader) countLiveTags(images []int64) ([]tagRow, error) {
 	return rows, err
 }
 
-// rowsOfTags are the rows of tag_fixes of those entries that are newer tags, in order.
-func rowsOfTags(entries []fixEntry) []int64 {
+// rowsOfTags are the rows of tag_fixes of those entries with one of some actions, in order.
+func rowsOfTags(entries []fixEntry, actions ...int64) []int64 {
 	var ids []int64
 	for i := range entries {
-		if fix := &entries[i].Fix; fix.Action == fixTag {
+		if fix := &entries[i].Fix; slices.Contains(actions, fix.Action) {
 			ids = append(ids, fix.PackagePk)
 		}
 	}
 	return distinctIDs(ids)
 }
 
-// tagsClosing returns, by image and finding, the newer tags among some entries that close it. It leaves out findings without a date.
-func (r *fixReader) tagsClosing(entries []fixEntry) (map[int64]map[int64][]int64, error) {
-	images, closing := map[int64]int64{}, map[int64]map[int64][]int64{}
+// tagsClosing is which findings newer tags close, by their rows, and the newer tags among some entries by the image that these are for.
+type tagsClosing struct {
+	findings map[int64]map[int64]bool
+	places   map[int64][]fixPlace
+}
+
+// tagsClosing reads what the newer tags among some entries close. It leaves out findings without a date.
+func (r *fixReader) tagsClosing(entries []fixEntry) (tagsClosing, error) {
+	closing := tagsClosing{map[int64]map[int64]bool{}, map[int64][]fixPlace{}}
 	for i := range entries {
-		if fix := &entries[i].Fix; fix.Action == fixTag {
-			images[fix.PackagePk] = fix.ImagePk
+		if fix := &entries[i].Fix; fix.Action == fixTag || fix.Action == fixBase {
+			closing.places[fix.ImagePk] = append(closing.places[fix.ImagePk], entries[i].place())
 		}
 	}
-	err := inParts(rowsOfTags(entries), func(part []int64) error {
+	err := inParts(rowsOfTags(entries, fixTag, fixBase), func(part []int64) error {
 		closed := r.tx.Table("tag_closings AS c").Where("c.fix_pk IN ? AND EXISTS (SELECT 1 FROM policy_findings pf WHERE pf.finding_id = c.finding_id)", part)
 		return eachList(closed, r.s.db.Dialect(), "c.fix_pk", "c.finding_id", func(fix int64, findings []int64) {
-			of := closing[images[fix]]
-			if of == nil {
-				of = make(map[int64][]int64, len(findings))
-				closing[images[fix]] = of
-			}
+			closing.findings[fix] = make(map[int64]bool, len(findings))
 			for _, id := range findings {
-				of[id] = append(of[id], fix)
+				closing.findings[fix][id] = true
 			}
 		})
 	})
 	return closing, err
 }
 
-// tagPairs adds the packages with findings that newer tags close.
+// tagPairs adds the packages with findings that newer tags close, of images and of their bases.
 func (r *fixReader) tagPairs(entries []fixEntry, pairs map[fixPlace][]fixPair) error {
-	places := map[int64]fixPlace{}
+	places := map[fixPlace]bool{}
+	images, children := map[int64]int64{}, map[int64][]int64{}
 	for i := range entries {
-		if fix := &entries[i].Fix; fix.Action == fixTag {
-			places[fix.PackagePk] = entries[i].place()
+		switch fix := &entries[i].Fix; fix.Action {
+		case fixTag:
+			images[fix.PackagePk] = fix.ImagePk
+		case fixBase:
+			children[fix.PackagePk] = append(children[fix.PackagePk], fix.ImagePk)
 		}
 	}
 	var packages []int64
-	err := eachClosed(r.tx, r.s.db.Dialect(), r.hide, r.current, rowsOfTags(entries), func(fix int64, closed map[int64]*tagClosed) {
-		place := places[fix]
+	add := func(place fixPlace, id int64, one *tagClosed) {
+		pair := fixPair{ImagePk: place.image, Action: place.action, PackagePk: id, RiskMicros: one.risk}
+		pair.Counts.add(one.counts)
+		pairs[place] = append(pairs[place], pair)
+		places[place], packages = true, append(packages, id)
+	}
+	err := eachClosed(r.tx, r.s.db.Dialect(), r.hide, r.current, rowsOfTags(entries, fixTag), func(fix int64, closed map[int64]*tagClosed) {
 		for id, one := range closed {
-			pair := fixPair{ImagePk: place.image, Action: fixTag, PackagePk: id, RiskMicros: one.risk}
-			pair.Counts.add(one.counts)
-			pairs[place] = append(pairs[place], pair)
-			packages = append(packages, id)
+			add(fixPlace{images[fix], fixTag, fix}, id, one)
 		}
 	})
+	if err != nil {
+		return err
+	}
+	err = r.eachBaseClosed(children, func(fix, image, id int64, one *tagClosed) { add(fixPlace{image, fixBase, fix}, id, one) })
 	if err != nil {
 		return err
 	}
@@ -226,7 +254,7 @@ func (r *fixReader) tagPairs(entries []fixEntry, pairs map[fixPlace][]fixPair) e
 		}
 		return err
 	})
-	for _, place := range places {
+	for place := range places {
 		for i := range pairs[place] {
 			pairs[place][i].Fingerprint = fingerprints[pairs[place][i].PackagePk]
 		}
@@ -234,24 +262,26 @@ func (r *fixReader) tagPairs(entries []fixEntry, pairs map[fixPlace][]fixPair) e
 	return err
 }
 
-// tagDetail is what is said of a newer tag only.
+// tagDetail is what is said of a newer tag only. The workloads and owners are those of its image.
 type tagDetail struct {
 	fix     store.FixTag
+	image   model.ImageKey
 	running running
 	owners  []string
 }
 
-// tagDetails reads what is said of those entries that are newer tags.
-func (r *fixReader) tagDetails(entries []fixEntry) (map[fixPlace]*tagDetail, error) {
-	details := map[fixPlace]*tagDetail{}
-	err := inParts(rowsOfTags(entries), func(part []int64) error {
+// tagDetails reads what is said of those entries that are newer tags, of images and of their bases, by their rows.
+func (r *fixReader) tagDetails(entries []fixEntry) (map[int64]*tagDetail, error) {
+	details := map[int64]*tagDetail{}
+	err := inParts(rowsOfTags(entries, fixTag, fixBase), func(part []int64) error {
 		var rows []struct {
-			ID, ImagePk                         int64
+			ID                                  int64
+			ImageID, Platform                   string
 			Lookup, Opened, Repository, FromTag string
 			Tag, Kind, Digest                   string
 		}
-		err := r.tx.Raw(`SELECT x.id, x.image_pk, x.lookup, x.opened, l.repository, l.tag AS from_tag, n.tag, n.kind, n.digest FROM tag_fixes x
-			JOIN tag_lookups l ON l.id = x.lookup JOIN newer_tags n ON n.lookup = x.lookup AND n.position = x.position WHERE x.id IN ?`, part).Scan(&rows).Error
+		err := r.tx.Raw(`SELECT x.id, i.image_id, i.platform, x.lookup, x.opened, l.repository, l.tag AS from_tag, n.tag, n.kind, n.digest FROM tag_fixes x
+			JOIN images i ON i.id = x.image_pk JOIN tag_lookups l ON l.id = x.lookup JOIN newer_tags n ON n.lookup = x.lookup AND n.position = x.position WHERE x.id IN ?`, part).Scan(&rows).Error
 		if err != nil {
 			return err
 		}
@@ -269,10 +299,14 @@ func (r *fixReader) tagDetails(entries []fixEntry) (map[fixPlace]*tagDetail, err
 			if err := fromJSON(row.Opened, &opened); err != nil {
 				return fmt.Errorf("what a newer tag opens in the database: %w", err)
 			}
-			details[fixPlace{row.ImagePk, fixTag, row.ID}] = &tagDetail{store.FixTag{
+			image, err := keyOf(row.ImageID, row.Platform)
+			if err != nil {
+				return err
+			}
+			details[row.ID] = &tagDetail{store.FixTag{
 				Lookup: row.Lookup, Repository: row.Repository, From: row.FromTag, Tag: row.Tag, Kind: row.Kind, Digest: row.Digest,
 				Opened: opened.Counts, OpenedFindings: opened.Worst,
-			}, workloads[row.ID], owners[row.ID]}
+			}, image, workloads[row.ID], owners[row.ID]}
 		}
 		return nil
 	})

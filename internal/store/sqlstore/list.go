@@ -54,6 +54,9 @@ type imageToken struct {
 	OlderThan    int
 	Overdue      bool
 	Base         string
+	BaseLayers   int
+	Running      bool
+	Platform     string
 	Where        store.Where
 	Sort         store.ImageSort
 }
@@ -89,7 +92,7 @@ func (s *Store) ListImages(ctx context.Context, in store.Namespaces, query store
 	}
 	token := imageToken{
 		"images", query.Text, query.States, query.MinSeverity, query.Fixable, query.KEV, millionths(query.MinEPSS),
-		query.Partial, query.Source, query.EndOfLifeWithin, query.OlderThan, query.Overdue, query.Base, query.Where, query.Sort,
+		query.Partial, query.Source, query.EndOfLifeWithin, query.OlderThan, query.Overdue, query.Base, query.BaseLayers, query.Running, query.Platform, query.Where, query.Sort,
 	}
 	var page store.ImagePage
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
@@ -176,8 +179,13 @@ func (s *Store) filterImages(tx, images *gorm.DB, view seen, chosen place, query
 		images = images.Where("i.id IN (SELECT w.image_pk FROM sbom_sources w WHERE w.source = ?)", string(query.Source))
 	}
 	if query.Base != "" {
-		images = images.Where("i.id IN (SELECT l.image_pk FROM image_layers l WHERE l.chain_id = ? AND l.is_top = 0)", query.Base)
+		images = images.Where("i.id IN (?)", onBase(tx.Table("image_layers AS b"), query.Base, query.BaseLayers).Select("b.image_pk"))
 	}
+	if query.Running {
+		used := within(tx.Table("image_uses AS u").Select("1"), "u.namespace", chosen.in).Where("u.image_pk = i.id")
+		images = images.Where("EXISTS (?)", used)
+	}
+	images = equals(images, "i.platform", query.Platform)
 	images = s.filterAges(images, query)
 	if !chosen.everywhere() {
 		images = images.Where("i.id IN (?)", chosen.images(tx))
@@ -198,6 +206,15 @@ func (s *Store) filterImages(tx, images *gorm.DB, view seen, chosen place, query
 		images = images.Where("i.id IN (?)", s.overduePlaces(tx, chosen.in, current, placed).Select("x.id"))
 	}
 	return images.Session(&gorm.Session{}), nil
+}
+
+// onBase keeps layers b with other layers on them that have a chain ID, and all of which below are so many; 0 stands for any number.
+func onBase(layers *gorm.DB, chainID string, number int) *gorm.DB {
+	layers = layers.Where("b.chain_id = ? AND b.is_top = 0", chainID)
+	if number > 0 {
+		layers = layers.Where("b.position = ?", number-1)
+	}
+	return layers
 }
 
 // exploitable selects the chosen images that hold a package with an open finding of at least this probability of exploitation.
@@ -228,6 +245,7 @@ func (s *Store) Overview(ctx context.Context, in store.Namespaces) (store.Overvi
 		overview = store.Overview{Images: map[store.State]int{}}
 		var rows []struct {
 			State  string
+			Runs   bool
 			Images int
 			Counts countsRow `gorm:"embedded"`
 		}
@@ -250,16 +268,19 @@ func (s *Store) Overview(ctx context.Context, in store.Namespaces) (store.Overvi
 			images = images.Where("i.id IN (?)", chosen.images(tx))
 			packages = tx.Table("(?) AS p", tx.Table("image_packages AS ip").Distinct("ip.package_pk").Where("ip.image_pk IN (?)", chosen.images(tx)))
 		}
-		err = images.Select("i.state, COUNT(*) AS images, " + strings.Join(sums, ", ")).Group("i.state").Scan(&rows).Error
+		runs := within(tx.Table("image_uses AS u"), "u.namespace", in).Distinct("u.image_pk")
+		err = images.Joins("LEFT JOIN (?) r ON r.image_pk = i.id", runs).
+			Select("i.state, r.image_pk IS NOT NULL AS runs, COUNT(*) AS images, " + strings.Join(sums, ", ")).Group("i.state, r.image_pk IS NOT NULL").Scan(&rows).Error
 		if err != nil {
 			return err
 		}
 		for _, row := range rows {
 			counts := row.Counts.counts()
-			overview.Images[store.State(row.State)] = row.Images
-			overview.Counts.SeverityCounts = overview.Counts.Plus(counts.SeverityCounts)
-			overview.Counts.KEV += counts.KEV
-			overview.Counts.Fixable += counts.Fixable
+			overview.Images[store.State(row.State)] += row.Images
+			addCounts(&overview.Counts, counts)
+			if row.Runs {
+				addCounts(&overview.RunningCounts, counts)
+			}
 		}
 		if err := used.Select("COUNT(DISTINCT u.image_pk)").Scan(&overview.Running).Error; err != nil {
 			return err
@@ -270,4 +291,10 @@ func (s *Store) Overview(ctx context.Context, in store.Namespaces) (store.Overvi
 		return packages.Select("COUNT(*)").Scan(&overview.Packages).Error
 	})
 	return overview, err
+}
+
+func addCounts(sum *store.Counts, counts store.Counts) {
+	sum.SeverityCounts = sum.Plus(counts.SeverityCounts)
+	sum.KEV += counts.KEV
+	sum.Fixable += counts.Fixable
 }

@@ -350,4 +350,10 @@ func (l *lists) history() {
 		overview, err := l.s.Overview(ctx, store.AllNamespaces())
 		return overview.Packages, err
 	})
+	for _, days := range []int{1, 7} {
+		l.measure(fmt.Sprintf("changes-since-%d-days", days), func(ctx context.Context) (int, error) {
+			_, err := l.s.ChangesSince(ctx, store.AllNamespaces(), time.Now().AddDate(0, 0, -days))
+			return 1, err
+		})
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"gorm.io/gorm"
 
@@ -75,6 +76,23 @@ func (s *Store) Summary(ctx context.Context, in store.Namespaces, query store.Su
 	return summary, err
 }
 
+// ChangesSince implements store.Reader.
+func (s *Store) ChangesSince(ctx context.Context, in store.Namespaces, since time.Time) (store.ChangeSums, error) {
+	var summary store.Summary
+	err := s.read(ctx, "count what was opened and closed", func(tx *gorm.DB) error {
+		summary = store.Summary{}
+		z, err := s.summarizer(tx, in, store.Ownership{}, 0)
+		if err != nil {
+			return err
+		}
+		if err := z.since(&summary); err != nil {
+			return err
+		}
+		return z.changes(micros(since), &summary)
+	})
+	return store.ChangeSums{Opened: summary.Opened.Counts, Closed: summary.Closed.Counts, KnownSince: summary.KnownSince}, err
+}
+
 // uses selects what is chosen of uses u.
 func (z *summarizer) uses() *gorm.DB { return uses(z.tx.Table("image_uses AS u"), z.chosen) }
 
@@ -99,9 +117,14 @@ func (z *summarizer) sums(summary *store.Summary) error {
 	if err != nil {
 		return err
 	}
+	return z.since(summary)
+}
+
+// since reads since when something of what is chosen is known to run.
+func (z *summarizer) since(summary *store.Summary) error {
 	var first int64
 	ran := visiblePresences(uses(z.tx.Table("image_presences AS u"), z.chosen), "u", z.chosen.in)
-	err = ran.Select("COALESCE(MIN(" + presenceSince("u", z.chosen.in) + "), 0)").Scan(&first).Error
+	err := ran.Select("COALESCE(MIN(" + presenceSince("u", z.chosen.in) + "), 0)").Scan(&first).Error
 	summary.KnownSince = fromMicros(first)
 	return err
 }

@@ -14,6 +14,12 @@ type tagClosed struct {
 	counts              countsDelta
 }
 
+// add counts a finding as often as times says.
+func (c *tagClosed) add(f *closedFinding, times int64) {
+	c.risk, c.kev, c.findings = c.risk+times*f.RiskMicros, c.kev+times*f.Kev, c.findings+times
+	c.counts.add(f.Severity, f.Kev, f.Fixable, int(times))
+}
+
 // closedFinding is a finding that a newer tag closes. It is divided if it is suppressed in some images only.
 type closedFinding struct {
 	ID, PackagePk, Fixable, Severity, Kev, RiskMicros, Divided int64
@@ -25,43 +31,60 @@ const closedTags = 200
 // hiding keeps the rows of images ip in which a finding, given by a column, does not count.
 type hiding func(rows *gorm.DB, finding string) *gorm.DB
 
+// closings is what newer tags close: the findings of each row of tag_fixes, and what they are unless they are suppressed everywhere. Those that are suppressed in
+// some images only are divided.
+type closings struct {
+	lists    map[int64][]int64
+	findings map[int64]*closedFinding
+	divided  []int64
+}
+
+// readClosings reads what some rows of tag_fixes close. The tags of a fleet close the same findings in many images, so that each is read once.
+func readClosings(tx *gorm.DB, d sqldb.Dialect, current int64, fixes []int64) (found closings, err error) {
+	found.lists = make(map[int64][]int64, len(fixes))
+	var ids []int64
+	err = eachList(tx.Table("tag_closings AS c").Where("c.fix_pk IN ?", fixes), d, "c.fix_pk", "c.finding_id", func(fix int64, list []int64) {
+		found.lists[fix] = list
+		ids = append(ids, list...)
+	})
+	if err != nil {
+		return found, err
+	}
+	found.findings, found.divided, err = readClosed(tx, current, distinctIDs(ids))
+	return found, err
+}
+
+// sums sums up by package what a row of tag_fixes closes, without some findings.
+func (c *closings) sums(fix int64, hidden map[[2]int64]bool) map[int64]*tagClosed {
+	closed := map[int64]*tagClosed{}
+	for _, id := range c.lists[fix] {
+		f := c.findings[id]
+		if f == nil || hidden[[2]int64{fix, id}] {
+			continue
+		}
+		sums := closed[f.PackagePk]
+		if sums == nil {
+			sums = &tagClosed{}
+			closed[f.PackagePk] = sums
+		}
+		sums.add(f, 1)
+	}
+	return closed
+}
+
 // eachClosed calls visit for each of some rows of tag_fixes that closes a finding which counts, with the sums of each package. hide says which do not.
-// The tags of a fleet close the same findings in many images, so that each is read once.
 func eachClosed(tx *gorm.DB, d sqldb.Dialect, hide hiding, current int64, fixes []int64, visit func(fix int64, closed map[int64]*tagClosed)) error {
 	for part := range slices.Chunk(fixes, closedTags) {
-		lists := map[int64][]int64{}
-		var ids []int64
-		err := eachList(tx.Table("tag_closings AS c").Where("c.fix_pk IN ?", part), d, "c.fix_pk", "c.finding_id", func(fix int64, list []int64) {
-			lists[fix] = list
-			ids = append(ids, list...)
-		})
+		found, err := readClosings(tx, d, current, part)
 		if err != nil {
 			return err
 		}
-		findings, divided, err := readClosed(tx, current, distinctIDs(ids))
-		if err != nil {
-			return err
-		}
-		hidden, err := hiddenClosings(tx, hide, part, divided)
+		hidden, err := hiddenClosings(tx, hide, part, found.divided)
 		if err != nil {
 			return err
 		}
 		for _, fix := range part {
-			closed := map[int64]*tagClosed{}
-			for _, id := range lists[fix] {
-				f := findings[id]
-				if f == nil || hidden[[2]int64{fix, id}] {
-					continue
-				}
-				sums := closed[f.PackagePk]
-				if sums == nil {
-					sums = &tagClosed{}
-					closed[f.PackagePk] = sums
-				}
-				sums.risk, sums.kev, sums.findings = sums.risk+f.RiskMicros, sums.kev+f.Kev, sums.findings+1
-				sums.counts.add(f.Severity, f.Kev, f.Fixable, 1)
-			}
-			if len(closed) > 0 {
+			if closed := found.sums(fix, hidden); len(closed) > 0 {
 				visit(fix, closed)
 			}
 		}

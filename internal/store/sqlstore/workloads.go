@@ -106,9 +106,9 @@ func (s *Store) ListWorkloads(ctx context.Context, in store.Namespaces, query st
 func (s *Store) runningWorkloads(tx *gorm.DB, chosen place, query store.WorkloadQuery) (*gorm.DB, error) {
 	running := contains(uses(tx.Table("image_uses AS u"), chosen), s.db.Dialect(), query.Text, "u.name")
 	if query.Base != "" {
-		onBase := tx.Table("image_uses AS o").Select("1").Joins("JOIN image_layers b ON b.image_pk = o.image_pk").
-			Where("o.namespace = u.namespace AND o.kind = u.kind AND o.name = u.name AND b.chain_id = ? AND b.is_top = 0", query.Base)
-		running = running.Where("EXISTS (?)", onBase)
+		others := tx.Table("image_uses AS o").Select("1").Joins("JOIN image_layers b ON b.image_pk = o.image_pk").
+			Where("o.namespace = u.namespace AND o.kind = u.kind AND o.name = u.name")
+		running = running.Where("EXISTS (?)", onBase(others, query.Base, query.BaseLayers))
 	}
 	current, err := currentNumber(tx)
 	if err != nil {

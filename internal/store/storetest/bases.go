@@ -28,7 +28,13 @@ func layers(numbers ...int) []string {
 // layered catalogs an image with layers and packages: a package in each layer, with its number as its name, and one that only the highest layer has a file of.
 func (f *fixture) layered(t *testing.T, key model.ImageKey, numbers ...int) {
 	t.Helper()
-	catalog := model.Catalog{Layers: layers(numbers...)}
+	f.onLayers(t, key, layers(numbers...), numbers...)
+}
+
+// onLayers does so with other layers.
+func (f *fixture) onLayers(t *testing.T, key model.ImageKey, diffIDs []string, numbers ...int) {
+	t.Helper()
+	catalog := model.Catalog{Layers: diffIDs}
 	hold := func(name string, layers ...string) {
 		held := model.HeldPackage{Package: pkg(name)}
 		for _, layer := range layers {
@@ -191,6 +197,33 @@ var baseTests = map[string]func(*testing.T, *fixture){
 		f.selects(t, store.ImageQuery{Base: chain}, one, again, two)
 		f.selects(t, store.ImageQuery{Base: layer(1)}, base, one, again, two)
 		f.selects(t, store.ImageQuery{Base: layer(2)})
+		f.selects(t, store.ImageQuery{Base: layer(1), BaseLayers: 1}, base, one, again, two)
+		f.selects(t, store.ImageQuery{Base: layer(1), BaseLayers: 2})
+		// An image can state the chain ID of other layers as that of its lowest one.
+		for i, name := range []string{"evil", "more-evil"} {
+			f.onLayers(t, image(name, amd64), []string{chain, layer(7 + i)}, 7+i)
+		}
+		f.selects(t, store.ImageQuery{Base: chain, BaseLayers: 2}, one, again, two)
+		f.selects(t, store.ImageQuery{Base: chain, BaseLayers: 1}, image("evil", amd64), image("more-evil", amd64))
+		must(t, f.RecordUses(t.Context(), "evil", []store.Use{ownedUse(image("evil", amd64), "e", "evil", ""), ownedUse(one, "e", "web", ""), ownedUse(two, "e", "web", ""), ownedUse(two, "e", "api", "")}))
+		for layers, want := range map[int]int{1: 1, 2: 2} {
+			bases, err := f.ListBases(t.Context(), all, store.BaseQuery{})
+			must(t, err)
+			for _, base := range bases.Bases {
+				if base.ChainID == chain && base.Layers == layers && base.Workloads != want {
+					t.Errorf("%d workloads on a base of %d layers, want %d", base.Workloads, layers, want)
+				}
+			}
+			page, err := f.ListWorkloads(t.Context(), all, store.WorkloadQuery{Base: chain, BaseLayers: layers})
+			must(t, err)
+			if page.Total != want {
+				t.Errorf("%d workloads are listed on a base of %d layers, want %d", page.Total, layers, want)
+			}
+		}
+		for _, name := range []string{"evil", "more-evil"} {
+			must(t, f.DeleteImage(t.Context(), all, all, image(name, amd64).ImageID))
+		}
+		must(t, f.RecordUses(t.Context(), "evil", nil))
 		// What a user does not see is no base of what the user sees.
 		must(t, f.RecordUses(t.Context(), "scope", []store.Use{
 			ownedUse(one, "a", "web", ""), ownedUse(two, "a", "api", ""), ownedUse(base, "b", "base", ""), ownedUse(two, "b", "api", ""),

@@ -216,9 +216,16 @@ var imageListTests = map[string]func(*testing.T, *fixture){
 		}
 		got, err := f.Overview(t.Context(), store.AllNamespaces())
 		want := store.Counts{SeverityCounts: model.SeverityCounts{Critical: 4, Unknown: 2, Medium: 7, Negligible: 2}, KEV: 3, Fixable: 6}
-		if err != nil || got.Counts != want || got.Packages != 2 || got.Running != 2 || len(got.Images) != 3 || got.Images[store.StateScanned] != 2 ||
+		running := store.Counts{SeverityCounts: model.SeverityCounts{Critical: 2, Unknown: 1}, Fixable: 1}
+		if err != nil || got.Counts != want || got.RunningCounts != running || got.Packages != 2 || got.Running != 2 || len(got.Images) != 3 || got.Images[store.StateScanned] != 2 ||
 			got.Images[store.StatePending] != 1 || got.Images[store.StateReported] != 1 {
 			t.Errorf("got %+v, %v", got, err)
 		}
+		if elsewhere, err := f.Overview(t.Context(), store.OnlyNamespaces("b")); err != nil || elsewhere.RunningCounts != (store.Counts{}) {
+			t.Errorf("of another namespace: %+v, %v", elsewhere, err)
+		}
+		f.selects(t, store.ImageQuery{Running: true}, image("a", amd64), image("pending", amd64))
+		f.selects(t, store.ImageQuery{Platform: amd64.String(), States: []store.State{store.StateScanned}}, image("a", amd64), image("bb", amd64))
+		f.selects(t, store.ImageQuery{Platform: arm64.String()})
 	},
 }

@@ -182,6 +182,15 @@ var summaryTests = map[string]func(*testing.T, *fixture){
 		if diff := cmp.Diff([]int{1, 2, 1, 2}, got); diff != "" || !s.KnownSince.Equal(day.Add(time.Hour)) {
 			t.Errorf("known since %s: %s", s.KnownSince, diff)
 		}
+		for _, in := range []store.Namespaces{store.AllNamespaces(), store.OnlyNamespaces("two"), store.OnlyNamespaces("none")} {
+			s, err := f.Summary(t.Context(), in, store.SummaryQuery{Since: day.Add(5 * time.Hour), Limit: 1})
+			must(t, err)
+			sums, err := f.ChangesSince(t.Context(), in, day.Add(5*time.Hour))
+			must(t, err)
+			if diff := cmp.Diff(store.ChangeSums{Opened: s.Opened.Counts, Closed: s.Closed.Counts, KnownSince: s.KnownSince}, sums); diff != "" {
+				t.Errorf("changes seen by %v (-want +got):\n%s", in, diff)
+			}
+		}
 		for _, limit := range []int{-1, store.MaxSummaryRows + 1} {
 			if _, err := f.Summary(t.Context(), store.AllNamespaces(), store.SummaryQuery{Limit: limit}); err == nil {
 				t.Errorf("a summary with a limit of %d", limit)

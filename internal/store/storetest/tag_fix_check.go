@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
@@ -26,22 +27,36 @@ func (m *tagFixModel) check(in store.Namespaces) {
 	if m.queries.IntN(3) == 0 {
 		query.ImageID = m.keys[m.queries.IntN(len(m.keys))].ImageID
 	}
-	tags := m.expected(in, query)
-	m.listed += min(len(tags), 1)
-	list := func(query store.FixQuery) func(page store.Page) ([]store.Fix, string, int, error) {
-		return func(page store.Page) ([]store.Fix, string, int, error) {
-			query.Page = page
-			got, err := m.ListFixes(m.t.Context(), in, query)
-			return got.Fixes, got.NextToken, got.Total, err
+	lists := map[store.FixKind][]tagAction{}
+	for kind, expected := range map[store.FixKind]func(store.Namespaces, store.FixQuery) []tagAction{store.FixNewerTag: m.expected, store.FixNewerBase: m.newerBases} {
+		query.Kind = kind
+		lists[kind] = expected(in, query)
+		m.compare(in, query, slices.Clone(lists[kind]))
+		if in.All() {
+			everything := store.FixQuery{Kind: kind}
+			all := expected(in, everything)
+			if len(all) > 0 {
+				m.listed[kind]++
+			}
+			m.compare(in, everything, all)
 		}
 	}
-	comparePages(m.t, fmt.Sprintf("newer tags seen by %v, %+v", in, query), sortActions(slices.Clone(tags)), list(query))
 	query.Kind = []store.FixKind{"", "", store.FixUpdate, store.FixRebuild, store.FixWait}[m.queries.IntN(5)]
 	all := m.actions(in, query)
 	if query.Kind == "" {
-		all = append(all, tags...)
+		all = slices.Concat(all, lists[store.FixNewerTag], lists[store.FixNewerBase])
 	}
-	comparePages(m.t, fmt.Sprintf("all actions seen by %v, %+v", in, query), sortActions(all), list(query))
+	m.compare(in, query, all)
+}
+
+// compare expects that ListFixes returns some actions, which it sorts.
+func (m *tagFixModel) compare(in store.Namespaces, query store.FixQuery, want []tagAction) {
+	m.t.Helper()
+	comparePages(m.t, fmt.Sprintf("actions seen by %v, %+v", in, query), sortActions(want), func(page store.Page) ([]store.Fix, string, int, error) {
+		query.Page = page
+		got, err := m.ListFixes(m.t.Context(), in, query)
+		return got.Fixes, got.NextToken, got.Total, err
+	})
 }
 
 // checkWorkloads compares the findings of some of the workloads that run an image: those that count in one of them.
@@ -153,20 +168,97 @@ func (m *tagFixModel) expected(in store.Namespaces, query store.FixQuery) []tagA
 		for i := range fix.Packages {
 			fix.Packages[i].Versions, fix.Packages[i].Vulnerabilities = nil, nil
 		}
-		fix.NewerTag = &store.FixTag{Lookup: id, Repository: l.Repository, From: l.Tag, Tag: tag, Kind: "patch", Digest: "sha256:" + tag}
-		risk := 0.0
-		for i, f := range opened {
-			risk += f.Risk
-			fix.NewerTag.Opened.Add(f.Severity)
-			if i < store.MaxFixVulnerabilities {
-				fix.NewerTag.OpenedFindings = append(fix.NewerTag.OpenedFindings, store.RolloutFinding{
-					VulnerabilityID: f.VulnerabilityID, Package: f.Package, Severity: f.Severity, KEV: f.KEV, Fixable: f.Fixable,
-				})
-			}
-		}
+		var risk float64
+		fix.NewerTag, risk = m.fixTag(l, tag, opened)
 		pays := fix.Risk > risk || fix.Risk == risk && len(counted) > len(opened)
 		if pays && (!query.KEV || fix.Counts.KEV > 0) && (!query.Overdue || fix.Overdue > 0) {
 			all = append(all, tagAction{fix, id})
+		}
+	}
+	return all
+}
+
+// fixTag is what is said of the newer tag of a lookup, with the risk of what it opens.
+func (m *tagFixModel) fixTag(l *modelLookup, tag string, opened []store.TagFinding) (said *store.FixTag, risk float64) {
+	said = &store.FixTag{Lookup: l.ID, Repository: l.Repository, From: l.Tag, Tag: tag, Kind: "patch", Digest: "sha256:" + tag}
+	for i, f := range opened {
+		risk += f.Risk
+		said.Opened.Add(f.Severity)
+		if i < store.MaxFixVulnerabilities {
+			said.OpenedFindings = append(said.OpenedFindings, store.RolloutFinding{
+				VulnerabilityID: f.VulnerabilityID, Package: f.Package, Severity: f.Severity, KEV: f.KEV, Fixable: f.Fixable,
+			})
+		}
+	}
+	return said, risk
+}
+
+// modelBaseTag is the newer tag of a lookup, and what it closes and opens in the image of the lookup.
+type modelBaseTag struct {
+	*modelLookup
+	tag    string
+	closed map[string]map[tagKey]bool // By the fingerprint of the package.
+	opened []store.TagFinding
+}
+
+// baseTags are the newer tags that are visible where containers run the image, by the ID of the lookup.
+func (m *tagFixModel) baseTags(in store.Namespaces) []modelBaseTag {
+	var all []modelBaseTag
+	for _, id := range slices.Sorted(maps.Keys(m.lookups)) {
+		l := m.lookups[id]
+		if !l.wanted || !l.shown || len(m.layers[l.Key]) == 0 || len(m.workloads(l, in, store.Where{})) == 0 {
+			continue
+		}
+		one := modelBaseTag{modelLookup: l, closed: map[string]map[tagKey]bool{}}
+		var closed map[tagKey]bool
+		one.tag, closed, one.opened = m.recommended(l)
+		for _, f := range m.findingsOf(store.AllNamespaces(), l.Key) {
+			if key := (tagKey{f.Vulnerability.ID, f.Package.Name}); closed[key] {
+				one.closed[f.Package.Fingerprint] = closed
+			}
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// newerBases is what ListFixes should return of newer base images, in no order: of each image the best newer tag of the highest of its bases that have a visible
+// one.
+func (m *tagFixModel) newerBases(in store.Namespaces, query store.FixQuery) []tagAction {
+	tags := m.baseTags(in)
+	var all []tagAction
+	for _, key := range m.keys {
+		workloads := m.chosen(key, in, query.Where)
+		if query.ImageID != "" && query.ImageID != key.ImageID || len(workloads) == 0 && (query.ImageID == "" || query.Where != (store.Where{})) {
+			continue
+		}
+		findings := m.counted(in, key, query.Where)
+		var best *tagAction
+		var bestRisk, bestNumber float64
+		pays, height := false, 0
+		for i := range tags {
+			tag := &tags[i]
+			layers := m.layers[tag.Key]
+			if len(layers) < height || len(layers) >= len(m.layers[key]) || !slices.Equal(layers, m.layers[key][:len(layers)]) {
+				continue
+			}
+			counted := slices.DeleteFunc(slices.Clone(findings), func(f model.Finding) bool {
+				return !tag.closed[f.Package.Fingerprint][tagKey{f.Vulnerability.ID, f.Package.Name}]
+			})
+			fix := fixOf(key, counted)
+			fix.Kind, fix.Base, fix.Workloads, fix.WorkloadCount, fix.Owners = store.FixNewerBase, tag.Key, workloads, len(workloads), ownersIn(workloads)
+			for i := range fix.Packages {
+				fix.Packages[i].Versions, fix.Packages[i].Vulnerabilities = nil, nil
+			}
+			var risk float64
+			fix.NewerTag, risk = m.fixTag(tag.modelLookup, tag.tag, tag.opened)
+			left, number := fix.Risk-risk, float64(len(counted)-len(tag.opened))
+			if len(layers) > height || left > bestRisk || left == bestRisk && number > bestNumber {
+				best, height, bestRisk, bestNumber, pays = &tagAction{fix, tag.ID}, len(layers), left, number, left > 0 || left == 0 && number > 0
+			}
+		}
+		if best != nil && pays && (!query.KEV || best.Counts.KEV > 0) && (!query.Overdue || best.Overdue > 0) {
+			all = append(all, *best)
 		}
 	}
 	return all

@@ -34,7 +34,8 @@ func pages[T any](size int, list func(page store.Page) (rows []T, next string, r
 func (h *history) reads() map[string]func(f *fixture) (any, error) {
 	ctx, in := h.t.Context(), h.in
 	reads := map[string]func(f *fixture) (any, error){
-		"Overview": func(f *fixture) (any, error) { return f.Overview(ctx, in) },
+		"Overview":     func(f *fixture) (any, error) { return f.Overview(ctx, in) },
+		"ChangesSince": func(f *fixture) (any, error) { return f.ChangesSince(ctx, in, oldBuild.Built.AddDate(0, 0, 3)) },
 		"ShownResultSet": func(f *fixture) (any, error) {
 			shown, _, err := f.ShownResultSet(ctx, in)
 			return shown, err

@@ -1,4 +1,4 @@
-import type { Workload } from "@/gen/model";
+import type { BaseSummary, Workload } from "@/gen/model";
 import { visible } from "./text";
 
 export const vulnerabilityPath = (id: string) => `/vulnerabilities/${encodeURIComponent(id)}`;
@@ -17,16 +17,26 @@ export const rolloutsOfWorkloadPath = ({ namespace, name }: Workload) =>
 export const rolloutsOfImagePath = (imageId: string) =>
   `/rollouts?${new URLSearchParams({ image: imageId }).toString()}`;
 
+type Base = Pick<BaseSummary, "chainId" | "layers">;
+
+const onBase = ({ chainId, layers }: Base, { namespace = "", owner = "" } = {}) =>
+  new URLSearchParams({
+    base: chainId,
+    baseLayers: String(layers),
+    ...(namespace && { namespace }),
+    ...(owner && { owner }),
+  }).toString();
+
 /** Where the workloads that run images on a base image are listed, all of them or those of a namespace and an owner. */
-export const workloadsOnBasePath = (
-  chainId: string,
-  { namespace, owner }: { namespace?: string; owner?: string } = {},
-) =>
-  `/workloads?${new URLSearchParams({ base: chainId, ...(namespace && { namespace }), ...(owner && { owner }) }).toString()}`;
+export const workloadsOnBasePath = (base: Base, of?: { namespace?: string; owner?: string }) =>
+  `/workloads?${onBase(base, of)}`;
 
 /** Where the images on a base image are listed, all of them or those of a namespace and an owner. */
-export const imagesOnBasePath = (chainId: string, { namespace = "", owner = "" } = {}) =>
-  `/images?${new URLSearchParams({ base: chainId, ...(namespace && { namespace }), ...(owner && { owner }) }).toString()}`;
+export const imagesOnBasePath = (base: Base, of?: { namespace?: string; owner?: string }) =>
+  `/images?${onBase(base, of)}`;
+
+/** What tells base images apart: a chain ID can be that of different numbers of layers. */
+export const baseKey = ({ chainId, layers }: Base) => `${chainId} ${layers}`;
 
 export const workloadName = ({ namespace, kind, name }: Workload) => visible(`${namespace}/${kind}/${name}`);
 

@@ -3,6 +3,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
@@ -22,7 +23,11 @@ const (
 )
 
 // Fleet is a store with so many images, of which every package with an even number has two findings. Images must be a multiple of 2 * Namespaces.
-type Fleet struct{ Images int }
+type Fleet struct {
+	Images int
+	// PerBase is how many images have the same base image, 250 by default.
+	PerBase int
+}
 
 // Finding is an open finding of a package.
 type Finding struct {
@@ -31,8 +36,8 @@ type Finding struct {
 	Fixable bool
 }
 
-// Bases is the number of base images. With 10,000 images, 250 have the same one.
-func (f Fleet) Bases() int { return max(2, f.Images/250) }
+// Bases is the number of base images.
+func (f Fleet) Bases() int { return max(2, f.Images/cmp.Or(f.PerBase, 250)) }
 
 // Packages is the number of distinct packages, which are numbered from 1 on. Those of base images come first.
 func (f Fleet) Packages() int {

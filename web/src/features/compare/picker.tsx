@@ -35,14 +35,14 @@ const states: ImageState[] = ["Scanned", "Reported"];
 export function Picker({ title, other, platform: wanted, onAllPlatforms, onChoose }: Props) {
   const [text, setText] = useState(other ? repositoryOf(other) : "");
   const { data, error, refetch } = useQuery({
-    queryKey: ["compare", "images", text],
+    queryKey: ["compare", "images", text, wanted],
     queryFn: ({ signal }) =>
-      listImages({ text: text || undefined, state: states, pageSize: most }, { signal }),
+      listImages(
+        { text: text || undefined, state: states, platform: wanted || undefined, pageSize: most },
+        { signal },
+      ),
   });
-  const images = data?.items.filter(
-    ({ imageId, platform, matchedAt }) =>
-      matchedAt !== undefined && imageId !== other && (!wanted || platform === wanted),
-  );
+  const images = data?.items.filter(({ imageId, matchedAt }) => matchedAt !== undefined && imageId !== other);
   return (
     <section
       aria-label={title}

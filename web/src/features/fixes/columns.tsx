@@ -1,4 +1,4 @@
-import { Hourglass, PackageCheck, RefreshCw, Tags } from "lucide-react";
+import { Hourglass, Layers2, PackageCheck, RefreshCw, Tags } from "lucide-react";
 import { Link } from "react-router";
 import { KevMark, SeverityCounts } from "@/components/severity";
 import { RowToggle } from "@/components/ui/open-rows";
@@ -40,7 +40,13 @@ function identity({ packages: [pkg] }: FixItem): string {
   return visible(pkg?.purl ?? pkg?.type ?? "");
 }
 
-const icons = { update: PackageCheck, rebuild: RefreshCw, newerTag: Tags, wait: Hourglass };
+const icons = {
+  update: PackageCheck,
+  rebuild: RefreshCw,
+  newerTag: Tags,
+  newerBase: Layers2,
+  wait: Hourglass,
+};
 
 const number = "tabular text-right text-[13px] [[role=columnheader]&]:text-xs";
 
@@ -147,6 +153,8 @@ const explanations = {
     "These packages come from the distribution of the image, which has fixed versions. A build that installs updates gets them.",
   newerTag:
     "The newer tag does not have these findings. Updates and a rebuild of the image can close the same findings: do one of these.",
+  newerBase:
+    "The newer tag of the base image does not have these findings. It opens its own only as far as the image does not have them. Updates and a rebuild of the image can close the same findings.",
   wait: "There is no fixed version of these packages yet. Remove what you do not need, or decide about the findings.",
 };
 

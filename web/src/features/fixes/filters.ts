@@ -7,6 +7,7 @@ export const actionOptions: Option<FixAction | "all">[] = [
   { value: FixAction.update, label: "Update a package" },
   { value: FixAction.rebuild, label: "Rebuild an image" },
   { value: FixAction.newerTag, label: "Move to a newer tag" },
+  { value: FixAction.newerBase, label: "Rebuild on a newer base" },
   { value: FixAction.wait, label: "No fix yet" },
 ];
 

@@ -31,10 +31,11 @@ export function RecommendedTag({ row: { imageId, platform } }: { row: FixItem })
   );
 }
 
-/** What the newer tag of an action is, and what it opens. */
-export function NewerTagOfFix({ row: { imageId, platform }, tag }: { row: FixItem; tag: FixItemTag }) {
+/** What the newer tag of an action is, that of the image or of its base, and what it opens. */
+export function NewerTagOfFix({ row, tag }: { row: FixItem; tag: FixItemTag }) {
+  const { imageId, platform } = row.base ?? row;
   return (
-    <Part title="Newer tag">
+    <Part title={row.base ? "Newer tag of the base image" : "Newer tag"}>
       <p className="untrusted font-mono text-xs leading-5 [overflow-wrap:anywhere]">
         {visible(tag.from)} → {visible(tag.to)}
       </p>
@@ -46,12 +47,12 @@ export function NewerTagOfFix({ row: { imageId, platform }, tag }: { row: FixIte
       <dl className="grid grid-cols-[auto_minmax(0,1fr)] items-center gap-x-4 gap-y-1.5">
         <FindingChange name="Opens" counts={tag.opened} findings={tag.openedFindings} />
       </dl>
-      <p>
+      <p className="pt-2">
         <Link
           to={newerTagsPath(imageId, platform)}
           className="text-accent underline-offset-2 hover:underline"
         >
-          All newer tags of the image
+          {row.base ? "All newer tags of the base image" : "All newer tags of the image"}
         </Link>
       </p>
     </Part>

@@ -7,19 +7,23 @@ import { cn } from "@/lib/cn";
 import { formatCompact, formatNumber } from "@/lib/format";
 import { box, link } from "./card";
 
-/** The vulnerability database, and what it says. */
-export function DatabaseCard({ data: { database, packages, counts, changes } }: { data: Overview }) {
+/** The vulnerability database, and what it says of what runs. */
+export function DatabaseCard({
+  data: { database, packages, runningCounts: counts, changes },
+}: {
+  data: Overview;
+}) {
   return (
     <div className={cn(box, "flex flex-col justify-between gap-4")}>
       <dl className="grid grid-cols-3 gap-3">
         <Stat
           label="Exploited"
-          title="Findings that are known to be exploited (CISA KEV)"
+          title="Findings of images that run that are known to be exploited (CISA KEV)"
           danger={counts.kev > 0}
         >
           {formatCompact(counts.kev)}
         </Stat>
-        <Stat label="Fixable" title="Findings for which a fixed version exists">
+        <Stat label="Fixable" title="Findings of images that run for which a fixed version exists">
           {formatCompact(counts.fixable)}
         </Stat>
         <Stat label="Packages" title="Distinct packages in all images">

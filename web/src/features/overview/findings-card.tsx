@@ -5,9 +5,9 @@ import { formatCompact, formatNumber } from "@/lib/format";
 import { severities, severityBar, totalFindings } from "@/lib/severity";
 import { Card, Legend, LegendLink } from "./card";
 
-/** All findings by severity. */
-export function FindingsCard({ data: { counts, suppressed = 0 } }: { data: Overview }) {
-  const where = useLimits() ? "in your namespaces" : "in all images";
+/** The findings of what runs by severity. */
+export function FindingsCard({ data: { runningCounts: counts, suppressed = 0 } }: { data: Overview }) {
+  const where = useLimits() ? "in what runs in your namespaces" : "in images that run";
   return (
     <Card
       title="Findings"
@@ -21,8 +21,8 @@ export function FindingsCard({ data: { counts, suppressed = 0 } }: { data: Overv
           .map(({ key, name }) => (
             <LegendLink
               key={key}
-              to={`/images?severity=${name}`}
-              hint={`Show images with findings of severity ${name}${name === "Critical" ? "" : " or worse"}`}
+              to={`/images?severity=${name}&running=true`}
+              hint={`Show running images with findings of severity ${name}${name === "Critical" ? "" : " or worse"}`}
               label={name}
               value={formatCompact(counts[key])}
               swatch={severityBar[key]}

@@ -1,6 +1,5 @@
 import type { SeverityCounts, TrendDay } from "@/gen/model";
 import { severities, totalFindings, type SeverityKey } from "@/lib/severity";
-import { sumChanges } from "./trend-layout";
 
 const msPerDay = 86_400_000;
 
@@ -11,9 +10,6 @@ export interface Since {
   /** How many findings there are more now, by severity; below 0 for fewer. */
   more: Record<SeverityKey, number>;
   total: number;
-  /** What database updates opened and closed after that day. */
-  opened: number;
-  closed: number;
 }
 
 /**
@@ -24,16 +20,13 @@ export function changeSince(items: TrendDay[], days: number): Since | undefined 
   const last = items.at(-1);
   if (!last) return undefined;
   const then = Date.parse(last.day) - days * msPerDay;
-  const index = items.findLastIndex(({ day }) => Date.parse(day) <= then);
-  const first = items[index];
+  const first = items.findLast(({ day }) => Date.parse(day) <= then);
   if (!first) return undefined;
-  const after = items.slice(index + 1);
   return {
     day: first.day,
     exact: Date.parse(first.day) === then,
     more: difference(last.counts, first.counts),
     total: totalFindings(last.counts) - totalFindings(first.counts),
-    ...sumChanges(after),
   };
 }
 

@@ -16,10 +16,8 @@ import { getListBasesUrl, listBases } from "@/gen/images/images";
 import { BaseSource, type BasePage, type BaseSummary } from "@/gen/model";
 import { plural } from "@/lib/format";
 import { sumsKey } from "@/lib/lists";
-import { imagesOnBasePath, workloadsOnBasePath } from "@/lib/paths";
+import { baseKey, imagesOnBasePath, workloadsOnBasePath } from "@/lib/paths";
 import { toBasesRequest, workloadFilters, type WorkloadFilters } from "./filters";
-
-const baseKey = ({ chainId }: BaseSummary) => chainId;
 
 const link = "tabular text-[13px] text-accent underline-offset-2 hover:underline";
 
@@ -39,14 +37,14 @@ function Workloads({ row, filters }: { row: BaseSummary; filters: WorkloadFilter
   // An image of which results are kept need not run any longer.
   if (row.workloads === 0) return <span className="text-[13px] text-muted">None runs</span>;
   return (
-    <Link data-row-focus to={workloadsOnBasePath(row.chainId, filters)} className={link}>
+    <Link data-row-focus to={workloadsOnBasePath(row, filters)} className={link}>
       {plural(row.workloads, "workload")}
     </Link>
   );
 }
 
 const Images = ({ row, filters }: { row: BaseSummary; filters: WorkloadFilters }) => (
-  <Link to={imagesOnBasePath(row.chainId, filters)} className={link}>
+  <Link to={imagesOnBasePath(row, filters)} className={link}>
     {plural(row.images, "image")}
   </Link>
 );

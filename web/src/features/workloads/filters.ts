@@ -7,7 +7,7 @@ import {
   type ListOwnersParams,
   type ListWorkloadsParams,
 } from "@/gen/model";
-import { address, choice, flag, matching, names, oneOf, orAbsent, text } from "@/lib/address";
+import { address, choice, flag, integer, matching, names, oneOf, orAbsent, text } from "@/lib/address";
 import { columnNames, type WorkloadColumn } from "./column-names";
 
 export const sortOptions: Option<ListWorkloadsSort>[] = [
@@ -28,6 +28,8 @@ export interface WorkloadFilters {
   overdue: boolean;
   /** The chain ID of a base image. */
   base: string;
+  /** Of how many layers that is the chain ID. */
+  baseLayers: number | undefined;
   namespace: string;
   owner: string;
   noOwner: boolean;
@@ -44,6 +46,7 @@ export const workloadFilters = address<WorkloadFilters>({
   kev: flag("kev"),
   overdue: flag("overdue"),
   base: matching("base", /^sha256:[0-9a-f]{64}$/),
+  baseLayers: integer("baseLayers", 1, 512),
   namespace: text("namespace", 253),
   owner: text("owner", 253),
   noOwner: flag("noOwner"),
@@ -58,6 +61,7 @@ export const toRequest = (filters: WorkloadFilters): ListWorkloadsParams => ({
   kev: orAbsent(filters.kev),
   overdue: orAbsent(filters.overdue),
   base: orAbsent(filters.base),
+  baseLayers: filters.base ? filters.baseLayers : undefined,
   namespace: orAbsent(filters.namespace),
   owner: orAbsent(filters.owner),
   noOwner: orAbsent(filters.noOwner && !filters.owner),

@@ -1,9 +1,17 @@
+import { RefreshCw } from "lucide-react";
+import { useEffect, useRef, useState } from "react";
 import { ExportRows } from "@/components/export-rows";
+import { Button } from "@/components/ui/button";
 import type { Selection } from "@/components/ui/selection";
 import { SelectionBar } from "@/components/ui/selection-bar";
+import { useNotify } from "@/components/ui/toast";
+import { BulkDialog } from "@/features/images/list/bulk-dialog";
+import { useCanScan } from "@/features/images/rights";
 import type { WorkloadSummary } from "@/gen/model";
 import { countColumns, type CsvColumns } from "@/lib/csv";
 import { plural } from "@/lib/format";
+import { workloadName } from "@/lib/paths";
+import { imagesOf } from "./images-of";
 
 /** As in the export of the operator. */
 const csvColumns: CsvColumns<WorkloadSummary> = [
@@ -21,14 +29,57 @@ const csvColumns: CsvColumns<WorkloadSummary> = [
 
 /** What can be done with the workloads that are selected. */
 export function SelectedWorkloads({ selection }: { selection: Selection<WorkloadSummary> }) {
-  const { selected } = selection;
+  const { selected, clear } = selection;
+  const canScan = useCanScan();
+  const notify = useNotify();
+  const [dialog, setDialog] = useState<{ imageIds: string[]; count: number }>();
+  const [open, setOpen] = useState(false);
+  const [finding, setFinding] = useState(false);
+  const stop = useRef<AbortController>(undefined);
+  useEffect(() => () => stop.current?.abort(), []);
+  const scan = async () => {
+    const controller = new AbortController();
+    stop.current = controller;
+    setFinding(true);
+    const { imageIds, failed } = await imagesOf(
+      selected.map(({ workload }) => workload),
+      controller.signal,
+    );
+    if (controller.signal.aborted) return;
+    setFinding(false);
+    for (const { item, error } of failed) {
+      notify.failed(`Could not find all images of ${workloadName(item)}`, error);
+    }
+    if (imageIds.length === 0) return;
+    // Each time the dialog is opened it starts again.
+    setDialog((before) => ({ imageIds, count: (before?.count ?? 0) + 1 }));
+    setOpen(true);
+  };
   return (
-    <SelectionBar
-      label="Selected workloads"
-      selection={selection}
-      count={plural(selected.length, "workload")}
-    >
-      <ExportRows name="workloads" columns={csvColumns} rows={selected} />
-    </SelectionBar>
+    <>
+      <SelectionBar
+        label="Selected workloads"
+        selection={selection}
+        count={plural(selected.length, "workload")}
+      >
+        {canScan && (
+          <Button size="sm" disabled={finding} onClick={() => void scan()}>
+            <RefreshCw aria-hidden />
+            Scan again
+          </Button>
+        )}
+        <ExportRows name="workloads" columns={csvColumns} rows={selected} />
+      </SelectionBar>
+      {dialog && (
+        <BulkDialog
+          key={dialog.count}
+          action="rescan"
+          imageIds={dialog.imageIds}
+          open={open}
+          onOpenChange={setOpen}
+          onDone={clear}
+        />
+      )}
+    </>
   );
 }

@@ -149,7 +149,7 @@ function WorkloadList({
         )}
         {filters.base && (
           <Button
-            onClick={() => update({ base: "" })}
+            onClick={() => update({ base: "", baseLayers: undefined })}
             aria-label="Show workloads on all base images"
             title={visible(filters.base)}
             className="border-accent bg-accent-soft"

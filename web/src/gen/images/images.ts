@@ -27,6 +27,7 @@ import type {
   FixPreview,
   GetImageParams,
   GetNewerTagsParams,
+  GetOverviewChangesParams,
   GetSBOMParams,
   Image,
   ImagePage,
@@ -37,6 +38,7 @@ import type {
   ListPresencesParams,
   NewerTags,
   Overview,
+  OverviewChanges,
   PresencePage,
   PreviewFixParams,
   ProblemResponse,
@@ -167,6 +169,141 @@ export function useGetOverview<
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> } {
   const queryOptions = getGetOverviewQueryOptions(options);
+
+  const query = useQuery(queryOptions, queryClient) as UseQueryResult<TData, TError> & {
+    queryKey: DataTag<QueryKey, TData, TError>;
+  };
+
+  return withQueryKey(query, queryOptions.queryKey);
+}
+
+export const getGetOverviewChangesUrl = (params?: GetOverviewChangesParams) => {
+  const normalizedParams = new URLSearchParams();
+
+  Object.entries(params || {}).forEach(([key, value]) => {
+    if (value !== undefined) {
+      normalizedParams.append(key, value === null ? "null" : String(value));
+    }
+  });
+
+  const stringifiedParams = normalizedParams.toString();
+
+  return stringifiedParams.length > 0
+    ? `/api/v1/overview/changes?${stringifiedParams}`
+    : `/api/v1/overview/changes`;
+};
+
+/**
+ * Compares the vulnerabilities of what runs now with those of what ran then: what changed by new databases and by rollouts. Each vulnerability counts once,
+ * whatever has it. It reads all findings of what runs, so that few such requests are answered at the same time.
+ * @summary Count the vulnerabilities that were opened and closed since a time
+ */
+export const getOverviewChanges = async (
+  params?: GetOverviewChangesParams,
+  options?: Parameters<typeof request>[1],
+): Promise<OverviewChanges> => {
+  return request<OverviewChanges>(getGetOverviewChangesUrl(params), {
+    ...options,
+    method: "GET",
+  });
+};
+
+export const getGetOverviewChangesQueryKey = (params?: GetOverviewChangesParams) => {
+  return [`/api/v1/overview/changes`, ...(params ? [params] : [])] as const;
+};
+
+export const getGetOverviewChangesQueryOptions = <
+  TData = Awaited<ReturnType<typeof getOverviewChanges>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params?: GetOverviewChangesParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof getOverviewChanges>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+) => {
+  const { query: queryOptions, request: requestOptions } = options ?? {};
+
+  const queryKey = queryOptions?.queryKey ?? getGetOverviewChangesQueryKey(params);
+
+  const queryFn: QueryFunction<Awaited<ReturnType<typeof getOverviewChanges>>> = ({ signal }) =>
+    getOverviewChanges(params, { signal, ...requestOptions });
+
+  return { queryKey, queryFn, ...queryOptions } as UseQueryOptions<
+    Awaited<ReturnType<typeof getOverviewChanges>>,
+    TError,
+    TData
+  > & { queryKey: DataTag<QueryKey, TData, TError> };
+};
+
+export type GetOverviewChangesQueryResult = NonNullable<Awaited<ReturnType<typeof getOverviewChanges>>>;
+export type GetOverviewChangesQueryError = ErrorType<ProblemResponse>;
+
+export function useGetOverviewChanges<
+  TData = Awaited<ReturnType<typeof getOverviewChanges>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params: undefined | GetOverviewChangesParams,
+  options: {
+    query: Partial<UseQueryOptions<Awaited<ReturnType<typeof getOverviewChanges>>, TError, TData>> &
+      Pick<
+        DefinedInitialDataOptions<
+          Awaited<ReturnType<typeof getOverviewChanges>>,
+          TError,
+          Awaited<ReturnType<typeof getOverviewChanges>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): DefinedUseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function useGetOverviewChanges<
+  TData = Awaited<ReturnType<typeof getOverviewChanges>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params?: GetOverviewChangesParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof getOverviewChanges>>, TError, TData>> &
+      Pick<
+        UndefinedInitialDataOptions<
+          Awaited<ReturnType<typeof getOverviewChanges>>,
+          TError,
+          Awaited<ReturnType<typeof getOverviewChanges>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function useGetOverviewChanges<
+  TData = Awaited<ReturnType<typeof getOverviewChanges>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params?: GetOverviewChangesParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof getOverviewChanges>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+/**
+ * @summary Count the vulnerabilities that were opened and closed since a time
+ */
+
+export function useGetOverviewChanges<
+  TData = Awaited<ReturnType<typeof getOverviewChanges>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params?: GetOverviewChangesParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof getOverviewChanges>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> } {
+  const queryOptions = getGetOverviewChangesQueryOptions(params, options);
 
   const query = useQuery(queryOptions, queryClient) as UseQueryResult<TData, TError> & {
     queryKey: DataTag<QueryKey, TData, TError>;

@@ -5,7 +5,7 @@
 
 /**
  * `update`: update the package of the application. `rebuild`: rebuild the image; the distribution has the fixed packages. `newerTag`: let containers run
- * the newer tag that is recommended. `wait`: there is no fix yet.
+ * the newer tag that is recommended. `newerBase`: rebuild the image on the newer tag that is recommended for its base image. `wait`: there is no fix yet.
  */
 export type FixAction = (typeof FixAction)[keyof typeof FixAction];
 
@@ -13,5 +13,6 @@ export const FixAction = {
   update: "update",
   rebuild: "rebuild",
   newerTag: "newerTag",
+  newerBase: "newerBase",
   wait: "wait",
 } as const;

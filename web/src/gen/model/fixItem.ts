@@ -4,6 +4,7 @@
  */
 import type { Counts } from "./counts.ts";
 import type { FixAction } from "./fixAction.ts";
+import type { FixItemBase } from "./fixItemBase.ts";
 import type { FixItemPackage } from "./fixItemPackage.ts";
 import type { FixItemTag } from "./fixItemTag.ts";
 import type { Workload } from "./workload.ts";
@@ -38,6 +39,8 @@ export interface FixItem {
    * @maxItems 20
    */
   owners?: string[];
-  /** The newer tag, with `newerTag`. */
+  /** The newer tag, with `newerTag`; with `newerBase`, that of the base image. */
   newerTag?: FixItemTag;
+  /** The base image, with `newerBase`. */
+  base?: FixItemBase;
 }

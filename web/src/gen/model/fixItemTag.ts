@@ -20,7 +20,7 @@ export interface FixItemTag {
   kind: FixItemTagKind;
   /** Digest of the image that the newer tag had. */
   digest?: string;
-  /** The findings that only the newer tag has. */
+  /** The findings that only the newer tag has. With `newerBase`, they are compared with the base image, so that the image can have some of them. */
   opened: SeverityCounts;
   /** Up to 10 of these findings, the most severe first. */
   openedFindings: RolloutFinding[];

@@ -7,7 +7,7 @@ import type { ReportSinceParameter } from "./reportSinceParameter.ts";
 
 export type GetNamespaceReportParams = {
   /**
-   * What the report compares with: a duration before now such as 7d, 2w or 36h, a date such as 2026-03-01, or a time. Between one hour and
+   * What the present is compared with: a duration before now such as 7d, 2w or 36h, a date such as 2026-03-01, or a time. Between one hour and
    * 400 days ago.
    * @maxLength 40
    */

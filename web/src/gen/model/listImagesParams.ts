@@ -75,6 +75,21 @@ export type ListImagesParams = {
    */
   base?: string;
   /**
+   * Of how many layers `base` is the chain ID, as `base.layers` of an image states. Without it, of any number.
+   * @minimum 1
+   * @maximum 512
+   */
+  baseLayers?: number;
+  /**
+   * Return images that visible containers run now.
+   */
+  running?: boolean;
+  /**
+   * Return images of this platform, such as `linux/amd64`.
+   * @maxLength 100
+   */
+  platform?: string;
+  /**
    * Return what runs in this namespace now.
    * @maxLength 253
    */

@@ -42,6 +42,12 @@ export type ListWorkloadsParams = {
    */
   base?: string;
   /**
+   * Of how many layers `base` is the chain ID, as `base.layers` of an image states. Without it, of any number.
+   * @minimum 1
+   * @maximum 512
+   */
+  baseLayers?: number;
+  /**
    * Return what runs in this namespace now.
    * @maxLength 253
    */

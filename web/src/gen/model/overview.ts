@@ -13,7 +13,10 @@ export interface Overview {
   images: OverviewImages;
   /** Number of images that containers run now. */
   running?: number;
+  /** Findings of all images, also of those that are kept and do not run any more. */
   counts: Counts;
+  /** Findings of the images that visible containers run now. */
+  runningCounts: Counts;
   /** Number of findings that decisions suppress; counts does not contain them. Each vulnerability of a package counts once per image. */
   suppressed?: number;
   /** Number of distinct packages. */

@@ -4,7 +4,7 @@
  */
 
 /**
- * What the report compares with: a duration before now such as 7d, 2w or 36h, a date such as 2026-03-01, or a time. Between one hour and
+ * What the present is compared with: a duration before now such as 7d, 2w or 36h, a date such as 2026-03-01, or a time. Between one hour and
  * 400 days ago.
  */
 export type ReportSinceParameter = string;

@@ -18,14 +18,12 @@ import { useAddress } from "@/lib/address";
 import { plural } from "@/lib/format";
 import { parseImageId } from "@/lib/image-id";
 import { sumsKey } from "@/lib/lists";
-import { imagesOnBasePath } from "@/lib/paths";
+import { baseKey, imagesOnBasePath } from "@/lib/paths";
 import { visible } from "@/lib/text";
 import { GroupSelect } from "../list/group-select";
 import { BaseName } from "./base-name";
 import { baseFilters, sortOptions, toRequest, type BaseFilters } from "./filters";
 import { UnknownBases } from "./unknown-bases";
-
-const baseKey = ({ chainId }: BaseSummary) => chainId;
 
 const Name = (row: BaseSummary) => (
   <>
@@ -43,7 +41,7 @@ const Name = (row: BaseSummary) => (
 const Images = ({ row, filters }: { row: BaseSummary; filters: BaseFilters }) => (
   <Link
     data-row-focus
-    to={imagesOnBasePath(row.chainId, filters)}
+    to={imagesOnBasePath(row, filters)}
     className="tabular text-[13px] text-accent underline-offset-2 hover:underline"
   >
     {plural(row.images, "image")}

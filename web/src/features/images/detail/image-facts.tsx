@@ -29,7 +29,7 @@ function Base({ base }: { base: BaseImage }) {
           {base.source === BaseSource.listed && "listed, "}
           {plural(base.layers, "layer")},{" "}
           <Link
-            to={imagesOnBasePath(base.chainId)}
+            to={imagesOnBasePath({ chainId: base.chainId, layers: base.layers })}
             className="text-accent underline-offset-2 hover:underline"
           >
             all images on it

@@ -115,12 +115,22 @@ export function ImageFilterBar({ filters, update, total, shown }: Props) {
       <Select label="Sort" options={sortOptions} value={filters.sort} onChange={(sort) => update({ sort })} />
       {filters.base && (
         <Button
-          onClick={() => update({ base: "" })}
+          onClick={() => update({ base: "", baseLayers: undefined })}
           aria-label="Show images on all base images"
           title={visible(filters.base)}
           className="max-w-72 border-accent bg-accent-soft"
         >
           <span className="truncate">On one base image</span>
+          <X aria-hidden />
+        </Button>
+      )}
+      {filters.running && (
+        <Button
+          onClick={() => update({ running: false })}
+          aria-label="Also show images that do not run"
+          className="max-w-72 border-accent bg-accent-soft"
+        >
+          <span className="truncate">Running</span>
           <X aria-hidden />
         </Button>
       )}

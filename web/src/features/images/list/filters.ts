@@ -26,6 +26,8 @@ export interface Filters {
   severity: Severity | undefined;
   fixable: boolean;
   kev: boolean;
+  /** Those that something runs. */
+  running: boolean;
   overdue: boolean;
   endOfLifeWithin: number | undefined;
   olderThan: number | undefined;
@@ -34,6 +36,8 @@ export interface Filters {
   workloadKind: string;
   workload: string;
   base: string;
+  /** Of how many layers that is the chain ID. */
+  baseLayers: number | undefined;
   sort: ListImagesSort;
   /** Undefined for the default. */
   columns: ImageColumn[] | undefined;
@@ -46,6 +50,7 @@ export const imageFilters = address<Filters>({
   severity: oneOf("severity", Severity),
   fixable: flag("fixable"),
   kev: flag("kev"),
+  running: flag("running"),
   overdue: flag("overdue"),
   endOfLifeWithin: integer("endOfLifeWithin", 0, 36_500),
   olderThan: integer("olderThan", 1, 36_500),
@@ -54,6 +59,7 @@ export const imageFilters = address<Filters>({
   workloadKind: text("kind", 63),
   workload: text("workload", 253),
   base: matching("base", /^sha256:[0-9a-f]{64}$/),
+  baseLayers: integer("baseLayers", 1, 512),
   sort: choice("sort", ListImagesSort, ListImagesSort["-severity"]),
   columns: names("columns", columnNames),
 });
@@ -64,6 +70,7 @@ export const toRequest = (filters: Filters): ListImagesParams => ({
   severity: filters.severity,
   fixable: orAbsent(filters.fixable),
   kev: orAbsent(filters.kev),
+  running: orAbsent(filters.running),
   overdue: orAbsent(filters.overdue),
   endOfLifeWithin: filters.endOfLifeWithin,
   olderThan: filters.olderThan,
@@ -72,5 +79,6 @@ export const toRequest = (filters: Filters): ListImagesParams => ({
   workloadKind: orAbsent(filters.workloadKind),
   workload: orAbsent(filters.workload),
   base: orAbsent(filters.base),
+  baseLayers: filters.base ? filters.baseLayers : undefined,
   sort: filters.sort,
 });
