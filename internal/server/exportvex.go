@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"reflect"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/report"
@@ -68,7 +69,7 @@ func (s *Server) decided(ctx context.Context, query store.FindingQuery, yield fu
 	all := store.FindingQuery{Image: query.Image, Suppressed: true, Sort: store.SortFindingPackage}
 	image := vex.Image{Key: query.Image, Findings: func(yield func(model.Finding) error) error { return s.eachFinding(ctx, all, yield) }}
 	query.Suppressed, query.Sort, query.Page = true, all.Sort, store.Page{}
-	if query != all {
+	if !reflect.DeepEqual(query, all) {
 		type name struct{ id, namespace, fingerprint string }
 		nameOf := func(f *model.Finding) name {
 			return name{f.Vulnerability.ID, f.Vulnerability.Namespace, f.Package.Fingerprint}
