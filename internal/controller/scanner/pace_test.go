@@ -176,7 +176,7 @@ func TestRestIsBounded(t *testing.T) {
 			took: 200 * time.Millisecond, since: 300 * time.Millisecond,
 			urgent: 100 * time.Millisecond, soon: 1500 * time.Millisecond, calm: 9500 * time.Millisecond,
 		},
-		"all of it":             {took: time.Millisecond, since: time.Second},
+		"all of it": {took: time.Millisecond, since: time.Second},
 	}
 	known := podOf("known", imageKey("known").ImageID, 0)
 	for name, tt := range tests {
@@ -186,7 +186,9 @@ func TestRestIsBounded(t *testing.T) {
 				tt.containers = large
 			}
 			p.end(scannerName, now.Add(-tt.took), now, &observed{containers: make([]inventory.Container, tt.containers)})
-			rest := func(pod *corev1.Pod, waits bool) time.Duration { return p.rest(scannerName, pod, waits, now.Add(tt.since)) }
+			rest := func(pod *corev1.Pod, waits bool) time.Duration {
+				return p.rest(scannerName, pod, waits, now.Add(tt.since))
+			}
 			got := fmt.Sprint(rest(nil, true), rest(nil, false), rest(known, true), rest(known, false))
 			if diff := cmp.Diff(fmt.Sprint(tt.urgent, tt.soon, tt.calm, tt.calm), got); diff != "" {
 				t.Errorf("rests (-want +got):\n%s", diff)
