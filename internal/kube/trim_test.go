@@ -2,6 +2,7 @@ package kube
 
 import (
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -215,9 +216,7 @@ func TestLabelsOfPodSetsAreKept(t *testing.T) {
 	read := map[string]string{
 		appv1alpha1.LabelApp: "set", appv1alpha1.LabelVersion: appv1alpha1.Version, appv1alpha1.LabelTemplateHash: "h", "team": "a", "example.com/label-0": long(63),
 	}
-	for key, value := range read {
-		pod.Labels[key] = value
-	}
+	maps.Copy(pod.Labels, read)
 	pod.Annotations = map[string]string{"team": "b", inventory.AnnotationOmitted: "7"}
 	pod.Spec.Containers = hostilePods()["many containers"]().Spec.Containers
 	opts, err := CacheOptions(nil, []string{"team"})

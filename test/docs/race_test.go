@@ -80,7 +80,7 @@ func TestGoroutinesRunWithTheRaceDetector(t *testing.T) {
 		return tests
 	}
 	mixed := map[string]bool{}
-	for _, dir := range strings.Fields(variables["MIXED"]) {
+	for dir := range strings.FieldsSeq(variables["MIXED"]) {
 		tests := check(dir, true)
 		if len(tests) == 0 {
 			t.Errorf("MIXED in make/test.mk lists %s, which has no tests", dir)
@@ -89,7 +89,7 @@ func TestGoroutinesRunWithTheRaceDetector(t *testing.T) {
 			mixed[name] = true
 		}
 	}
-	for _, pattern := range strings.Split(variables["CONCURRENT_TESTS"], "|") {
+	for pattern := range strings.SplitSeq(variables["CONCURRENT_TESTS"], "|") {
 		listed := whole(pattern)
 		found := false
 		for name := range mixed {
@@ -99,7 +99,7 @@ func TestGoroutinesRunWithTheRaceDetector(t *testing.T) {
 			t.Errorf("CONCURRENT_TESTS in make/test.mk lists %s, which is no test of the packages in MIXED", pattern)
 		}
 	}
-	for _, dir := range strings.Fields(variables["PLAIN"]) {
+	for dir := range strings.FieldsSeq(variables["PLAIN"]) {
 		if dir == "hack" || dir == "test" { // They run other programs.
 			continue
 		}

@@ -131,14 +131,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	r.pace.begin(req.NamespacedName, began)
 
 	v, next, err := r.reconcile(ctx, scanner)
-	defer func() { r.pace.end(req.NamespacedName, began, r.Clock.Now(), v) }()
 	if err != nil {
 		setFailed(scanner, err)
 		// Others must not wait for what it would have started.
 		r.queues.set(req.NamespacedName, nil)
 	}
 	result, err := reporter.Report(ctx, kube.Outcome{Before: before, After: scanner, Status: scanner.Status, Err: err, RequeueAfter: next})
-	// Last, and without a lock: it may take long.
+	r.pace.end(req.NamespacedName, began, r.Clock.Now(), v)
+	// Last, without a lock, and not part of what the Scanner rests for: a webhook may let it take long.
 	if again := r.Cataloger.DeleteEnded(ctx); again > 0 {
 		result.RequeueAfter = min(result.RequeueAfter, again)
 	}
@@ -198,8 +198,8 @@ func (r *Reconciler) act(ctx context.Context, scanner *scannerv1.Scanner, v *obs
 func (r *Reconciler) startDue(ctx context.Context, scanner *scannerv1.Scanner, v *observed) (plan, error) {
 	plan := r.planDue(scanner, v)
 	planned := plan.start
+	defer func() { r.newPods.started(planned, nil, r.Clock.Now()) }()
 	err := r.startAll(ctx, scanner, v, &plan)
-	r.newPods.started(planned, nil, r.Clock.Now())
 	return plan, err
 }
 

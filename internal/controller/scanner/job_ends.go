@@ -3,7 +3,6 @@ package scanner
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -151,7 +150,7 @@ func (d *deletions) keep(job *batchv1.Job, rejected bool, took time.Duration, no
 	d.kept[job.UID] = later{now.Add(wait), wait}
 }
 
-// DeleteEnded implements Cataloger. A webhook may hang: all deletions take slowStart together, and hold no lock.
+// DeleteEnded implements Cataloger. A webhook may hang: each deletion takes at most slowStart, none begins after that time, and they hold no lock.
 func (j *Jobs) DeleteEnded(ctx context.Context) time.Duration {
 	var next time.Duration
 	wait := func(until time.Duration) {
@@ -159,8 +158,6 @@ func (j *Jobs) DeleteEnded(ctx context.Context) time.Duration {
 			next = until
 		}
 	}
-	limited, cancel := context.WithTimeout(ctx, slowStart)
-	defer cancel()
 	began := j.clock.Now()
 	for _, ended := range j.over() {
 		j.mu.Lock()
@@ -172,7 +169,7 @@ func (j *Jobs) DeleteEnded(ctx context.Context) time.Duration {
 		case now.Sub(began) >= slowStart:
 			wait(retryRead)
 		default:
-			if again := j.deleteEnded(limited, ended); again > 0 {
+			if again := j.deleteEnded(ctx, ended); again > 0 {
 				wait(again)
 			}
 		}
@@ -192,9 +189,11 @@ func (j *Jobs) over() []endedJob {
 // deleteEnded deletes a Job that is over, and returns when to try again, 0 if it is deleted.
 func (j *Jobs) deleteEnded(ctx context.Context, ended endedJob) time.Duration {
 	job, began := ended.job, j.clock.Now()
-	err := j.client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground), client.Preconditions{UID: &job.UID})
+	limited, cancel := context.WithTimeout(ctx, slowStart)
+	defer cancel()
+	err := j.client.Delete(limited, job, client.PropagationPolicy(metav1.DeletePropagationForeground), client.Preconditions{UID: &job.UID})
 	log, took := logr.FromContextOrDiscard(ctx), j.clock.Since(began)
-	if errors.Is(ctx.Err(), context.Canceled) {
+	if ctx.Err() != nil {
 		return 0 // The operator ends.
 	}
 	j.mu.Lock()

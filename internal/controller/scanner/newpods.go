@@ -169,9 +169,8 @@ func (r *Reconciler) startScans(ctx context.Context, scanner *scannerv1.Scanner,
 		return err
 	}
 	planned := plan.start
-	err = r.startAll(ctx, scanner, v, &plan)
-	r.newPods.started(planned, plan.start, r.Clock.Now())
-	return err
+	defer func() { r.newPods.started(planned, plan.start, r.Clock.Now()) }()
+	return r.startAll(ctx, scanner, v, &plan)
 }
 
 // planNew plans the scans of startScans.

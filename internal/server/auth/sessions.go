@@ -213,6 +213,12 @@ func (m *sessionManager) refreshUntil(ctx context.Context, keys sessionKeys, ses
 	}
 	answer := make(chan outcome, 1)
 	go func() {
+		defer func() {
+			// As the HTTP server does with those of requests.
+			if problem := recover(); problem != nil {
+				answer <- outcome{err: fmt.Errorf("refresh the session: panic: %v", problem)}
+			}
+		}()
 		refreshed, err := m.refresh(context.WithoutCancel(ctx), keys, session, content)
 		answer <- outcome{refreshed, err}
 	}()

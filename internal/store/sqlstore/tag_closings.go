@@ -54,7 +54,7 @@ func readClosings(tx *gorm.DB, d sqldb.Dialect, current int64, fixes []int64) (f
 	return found, err
 }
 
-// sums sums up by package what a row of tag_fixes closes, without some findings.
+// sums adds up by package what a row of tag_fixes closes, without some findings.
 func (c *closings) sums(fix int64, hidden map[[2]int64]bool) map[int64]*tagClosed {
 	closed := map[int64]*tagClosed{}
 	for _, id := range c.lists[fix] {

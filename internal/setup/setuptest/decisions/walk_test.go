@@ -99,12 +99,12 @@ func fill(t *testing.T, c client.Client, api string, scanner *scannerv1.Scanner,
 
 // sbomOf is a Syft document with Go modules.
 func sbomOf(modules map[string]string) []byte {
+	const behind = `],"artifactRelationships"`
 	start, rest, _ := strings.Cut(smallSBOM, "[")
-	end := strings.Index(rest, `],"artifactRelationships"`)
-	artifact := rest[:end]
+	artifact, end, _ := strings.Cut(rest, behind)
 	var artifacts []string
 	for name, version := range modules {
 		artifacts = append(artifacts, strings.NewReplacer(`"id":"1"`, fmt.Sprintf(`"id":%q`, name), "golang.org/x/net", name, "v0.1.0", version).Replace(artifact))
 	}
-	return []byte(start + "[" + strings.Join(artifacts, ",") + rest[end:])
+	return []byte(start + "[" + strings.Join(artifacts, ",") + behind + end)
 }

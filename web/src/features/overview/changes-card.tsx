@@ -6,6 +6,7 @@ import type { OverviewChanges, SeverityCounts, TrendDay } from "@/gen/model";
 import { useGetTrends } from "@/gen/workloads/workloads";
 import { cn } from "@/lib/cn";
 import { formatCompact, formatDay } from "@/lib/format";
+import { costlyKey } from "@/lib/lists";
 import { severities, totalFindings } from "@/lib/severity";
 import { Panel } from "./card";
 import { changeSince, signed, type Since } from "./since";
@@ -129,7 +130,13 @@ const knew = ({ since, knownSince }: OverviewChanges) =>
 function Vulnerabilities({ days }: { days: number }) {
   const { data, error } = useGetOverviewChanges(
     { since: `${days}d` },
-    { query: { staleTime: changesInterval, refetchInterval: changesInterval } },
+    {
+      query: {
+        queryKey: [...costlyKey, "overview changes", days],
+        staleTime: changesInterval,
+        refetchInterval: changesInterval,
+      },
+    },
   );
   const known = data && knew(data);
   return (
