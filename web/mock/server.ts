@@ -9,7 +9,6 @@ import type {
   DecisionRecord,
   Finding,
   Image,
-  SearchResults,
 } from "../src/gen/model/index.ts";
 import { makeExposures } from "./exposures.ts";
 import { listedBases, makeBases, workloadsOn } from "./bases.ts";
@@ -23,9 +22,10 @@ import { filterFixes, hostileFixes, makeFixes, makePreview } from "./fixes.ts";
 import { inLayers, makeImageLayers, makeImagePackages } from "./layers.ts";
 import { makeNewerTags } from "./newer-tags.ts";
 import { makePolicies } from "./policies.ts";
+import { makeSearch } from "./search.ts";
 import { sendFile } from "./static.ts";
 import { hostileFindings, hostileImages, hostileTexts } from "./hostile.ts";
-import { agesMatch, isChosen, byCreation, filterSums, searchVersions, runs } from "./filter.ts";
+import { agesMatch, isChosen, byCreation, filterSums, runs } from "./filter.ts";
 import {
   hostileSums,
   makeAffected,
@@ -254,8 +254,10 @@ export class MockOperator {
         pathname,
       ) ?? [];
     if (kind === "") return false;
-    if (kind === "search") json(response, this.#search(sums, images, searchParams));
-    else if (kind === "trends")
+    if (kind === "search") {
+      const found = this.#filterImages(images, sums, searchParams);
+      json(response, makeSearch(sums, found, searchParams, this.options.sums?.owners !== undefined));
+    } else if (kind === "trends")
       json(response, makeTrends(images.length === 0 ? 0 : (this.options.trendDays ?? 30)));
     else if (encoded)
       this.#vulnerability(decodeURIComponent(encoded), part, searchParams, response, sums, images);
@@ -382,22 +384,6 @@ export class MockOperator {
       this.users.of(request) ?? { user: "" },
     );
     return void json(response, { ...image, permissions });
-  }
-
-  #search(sums: Sums, images: Image[], params: URLSearchParams): SearchResults {
-    const text = (params.get("text") ?? "").toLowerCase();
-    const of = (kind: keyof Sums | "owners") => filterSums(sums, kind, params).rows.slice(0, 5);
-    const namespaces = new Set(sums.workloads.map(({ workload }) => workload.namespace));
-    return {
-      vulnerabilities: of("vulnerabilities"),
-      packages: of("packages"),
-      images: this.#filterImages(images, sums, params).slice(0, 5),
-      containers: of("coverage"),
-      workloads: of("workloads"),
-      namespaces: [...namespaces].filter((name) => name.includes(text)).slice(0, 5),
-      owners: this.options.sums?.owners ? of("owners") : [],
-      ...searchVersions(sums, params.get("text") ?? ""),
-    } as SearchResults;
   }
 
   #overview(sums: Sums, images: Image[]) {
