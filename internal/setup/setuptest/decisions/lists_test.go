@@ -114,6 +114,7 @@ func listsOf(w *figures, other string) map[string]shows {
 	// The image runs in two workloads, which have one owner.
 	return map[string]shows{
 		v1 + "overview":                       {v1 + "overview", number("counts"), 1},
+		v1 + "overview/changes":               {v1 + "overview/changes", number("opened"), 1},
 		v1 + "images":                         {v1 + "images", inItems("counts"), 1},
 		v1 + "images/{imageId}":               {image, number("counts"), 1},
 		v1 + "images/{imageId}/findings":      {image + "/findings", number("total"), 1},
