@@ -186,8 +186,13 @@ func TestExceptionIsInAllLists(t *testing.T) {
 	amd64Node(t, c)
 	g := gomega.NewWithT(t)
 	w := &figures{t: t, c: c, ns: namespace(t, c), metrics: setuptest.UnusedAddress(t), image: imageID("two", "2")}
-	w.token = userOf(t, c, w.ns, "reader", rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}},
-		rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}})
+	reader := func(name string) string {
+		return userOf(t, c, w.ns, name, rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}},
+			rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}})
+	}
+	w.token = reader("reader")
+	// A user may not read everything three times in a second.
+	readers := []string{reader("reader-1"), reader("reader-2"), reader("reader-3")}
 	label := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"team":"shop"}}}`))
 	if err := c.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.ns}}, label); err != nil {
 		t.Fatal(err)
@@ -225,6 +230,7 @@ func TestExceptionIsInAllLists(t *testing.T) {
 	lists := listsOf(w, clean)
 	checkComplete(t, lists)
 	read := func() map[string]int {
+		w.token, readers = readers[0], readers[1:]
 		counts := map[string]int{}
 		for path, list := range lists {
 			var answer any
