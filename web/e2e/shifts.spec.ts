@@ -35,7 +35,13 @@ const record = (page: Page) =>
   });
 
 // Each part comes by itself, in an order that moves what is below it if it was not given its space.
-const parts = ["/api/v1/policies", "/api/v1/trends", "/api/v1/fixes", "/api/v1/events"];
+const parts = [
+  "/api/v1/policies",
+  "/api/v1/trends",
+  "/api/v1/overview/changes",
+  "/api/v1/fixes",
+  "/api/v1/events",
+];
 
 for (const [width, trendDays] of [
   [1440, 30],
@@ -68,7 +74,9 @@ for (const [width, trendDays] of [
       await painted;
     }
     await expect(page.getByRole("region", { name: "Fix first" }).getByRole("listitem").first()).toBeVisible();
-    await expect(page.getByRole("region", { name: "Findings since" }).getByRole("row").first()).toBeVisible();
+    await expect(
+      page.getByRole("region", { name: "Changes since", exact: true }).getByRole("row").first(),
+    ).toBeVisible();
     await expect(page.getByText("no policies")).toBeVisible();
     await expect(page.getByText("appear here.")).toBeVisible();
     const shifts = await page.evaluate(async () => {

@@ -42,10 +42,10 @@ function Changes({ items }: { items: TrendDay[] }) {
   const perNamespace = useLimits() !== undefined;
   return (
     <div tabIndex={0} role="region" aria-label="Changes since, table" className="overflow-x-auto">
-      <table className="tabular mt-2 w-full text-[13px]">
+      <table className="tabular mt-2 w-full min-w-104 table-fixed text-[13px]">
         <thead className="text-xs text-muted">
           <tr>
-            <td />
+            <td className="w-24" />
             <th
               scope="colgroup"
               colSpan={urgent.length + 1}
@@ -159,6 +159,8 @@ function Count({
   if (!counts) {
     return (
       <td
+        // Another element than that with a number: a text that is replaced by a wider one would move.
+        key="unknown"
         className={cn("py-1.5 text-right text-muted", className)}
         title={failed ? "Could not be counted" : undefined}
       >
