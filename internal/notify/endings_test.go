@@ -112,16 +112,17 @@ func TestRemovedSinksLeaveNothing(t *testing.T) {
 	}
 	g.Eventually(problems, patience, tick).Should(gomega.Equal("unreachable unreachable"))
 	g.Eventually(func() int64 { return e.States()["uid-stays"].Queues["works"].Delivered }, patience, tick).Should(gomega.Equal(int64(1)))
-	// The next pauses are of ten minutes.
-	for failures := 2; failures <= 9; failures++ {
-		f.clock.move(retryMost)
-		e.nudge()
-		g.Eventually(func() int { return countOf(r.all(), "broken") }, patience, tick).Should(gomega.BeNumerically(">=", 2*failures))
-	}
 	idle := func() bool {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		return e.occupied() == 0
+	}
+	// The next pauses are of ten minutes. Each begins when the attempt before it has ended.
+	for failures := 2; failures <= 9; failures++ {
+		g.Eventually(idle, patience, tick).Should(gomega.BeTrue())
+		f.clock.move(retryMost)
+		e.nudge()
+		g.Eventually(func() int { return countOf(r.all(), "broken") }, patience, tick).Should(gomega.BeNumerically(">=", 2*failures))
 	}
 	g.Eventually(idle, patience, tick).Should(gomega.BeTrue())
 	f.rules(t, e, with("stays", "works"))
