@@ -114,35 +114,40 @@ func TestParallelRequestsAfterLongIdling(t *testing.T) {
 
 // A provider that does not answer does not delay the end of a WebSocket whose caller may have lost the permission.
 func TestWebSocketsOfAProviderThatHangs(t *testing.T) {
-	p := newHostileProvider(t)
-	f := newSignInFixture(t, p.config(), nil, func(c *server.Config) {
-		c.Limits.PingInterval, c.Limits.PongTimeout, c.Limits.ReadmitTimeout = 5*time.Millisecond, time.Hour, 200*time.Millisecond
-	})
-	f.rbac.verbs["readers"] = reading
-	b := newBrowser(t, "")
-	b.finish(f)
-	p.entered, p.leave = make(chan struct{}, 1), make(chan struct{})
 	for _, path := range []string{"/subscribe", eventsPath} {
-		header := "Cookie: " + sessionCookie + "=" + b.cookies[sessionCookie]
-		connection, a := f.dialPath(path, header)
-		if connection == nil {
-			t.Fatalf("%s: %+v", path, a)
-		}
-		f.clock.step(16 * time.Minute)
-		<-p.entered
-		f.must(connection.SetReadDeadline(time.Now().Add(patience)))
-		var err error
-		for err == nil {
-			_, _, err = connection.ReadMessage()
-		}
-		ended, ok := errors.AsType[*websocket.CloseError](err)
-		if !ok || ended.Code != websocket.CloseTryAgainLater || !strings.HasPrefix(ended.Text, "your permissions cannot be checked") {
-			t.Errorf("%s: %v", path, err)
-		}
-		if strings.Contains(f.log.String(), "Cannot refresh a session") {
-			t.Errorf("%s: it stayed open until nobody waited for the provider any more", path)
-		}
-		p.leave <- struct{}{}
+		t.Run(path, func(t *testing.T) {
+			p := newHostileProvider(t)
+			f := newSignInFixture(t, p.config(), nil, func(c *server.Config) {
+				c.Limits.PingInterval, c.Limits.PongTimeout, c.Limits.ReadmitTimeout = 5*time.Millisecond, time.Hour, 200*time.Millisecond
+			})
+			f.rbac.verbs["readers"] = reading
+			b := newBrowser(t, "")
+			b.finish(f)
+			p.entered, p.leave = make(chan struct{}, 1), make(chan struct{})
+			connection, a := f.dialPath(path, "Cookie: "+sessionCookie+"="+b.cookies[sessionCookie])
+			if connection == nil {
+				t.Fatalf("%+v", a)
+			}
+			f.clock.step(16 * time.Minute)
+			select {
+			case <-p.entered:
+			case <-time.After(patience):
+				t.Fatalf("nobody asked the provider: %s", f.log)
+			}
+			f.must(connection.SetReadDeadline(time.Now().Add(patience)))
+			var err error
+			for err == nil {
+				_, _, err = connection.ReadMessage()
+			}
+			ended, ok := errors.AsType[*websocket.CloseError](err)
+			if !ok || ended.Code != websocket.CloseTryAgainLater || !strings.HasPrefix(ended.Text, "your permissions cannot be checked") {
+				t.Error(err)
+			}
+			if strings.Contains(f.log.String(), "Cannot refresh a session") {
+				t.Error("it stayed open until nobody waited for the provider any more")
+			}
+			p.leave <- struct{}{}
+		})
 	}
 }
 
