@@ -1,6 +1,7 @@
 package scanner
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	apiwait "k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 )
@@ -108,9 +111,8 @@ func ended(pid int) bool {
 
 func waitFor(t *testing.T, what string, reached func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !reached(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain for %s", what)
-		}
+	check := func(context.Context) (bool, error) { return reached(), nil }
+	if err := apiwait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 10*time.Second, true, check); err != nil {
+		t.Fatalf("waited in vain for %s", what)
 	}
 }

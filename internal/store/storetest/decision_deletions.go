@@ -13,6 +13,14 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
+// askToDelete records that somebody asks to delete an exception, and returns the request.
+func (f *fixture) askToDelete(t *testing.T, name, author string) string {
+	t.Helper()
+	request, err := f.RecordDeletion(t.Context(), store.DecisionSourceKubernetes, exception(name, "", nil, nil).Object, "", author)
+	must(t, err)
+	return request
+}
+
 var decisionDeletionTests = map[string]func(*testing.T, *fixture){
 	"Decisions tell who deleted their object": func(t *testing.T, f *fixture) {
 		start := oldBuild.Built
@@ -23,26 +31,20 @@ var decisionDeletionTests = map[string]func(*testing.T, *fixture){
 			all[i] = exception(name, model.DecisionFixed, []string{"CVE-1"}, nil)
 		}
 		f.decide(t, all...)
-		asks := func(name, author string) string {
-			t.Helper()
-			request, err := f.RecordDeletion(t.Context(), store.DecisionSourceKubernetes, exception(name, "", nil, nil).Object, "", author)
-			must(t, err)
-			return request
-		}
 		for _, name := range names[:4] {
-			asks(name, "jane")
+			f.askToDelete(t, name, "jane")
 		}
-		asks("absent", "jane")
+		f.askToDelete(t, "absent", "jane")
 		f.clock.set(start.Add(time.Minute))
 		// Another one deletes what jane did not; and requests are refused after jane has succeeded, one of her own among them.
-		asks("taken over", "joe")
+		f.askToDelete(t, "taken over", "joe")
 		for _, author := range []string{"joe", "jane"} {
-			must(t, f.ForgetDeletion(t.Context(), asks("deleted", author)))
+			must(t, f.ForgetDeletion(t.Context(), f.askToDelete(t, "deleted", author)))
 		}
 		f.decide(t, all[1], all[2])
 		f.clock.set(start.Add(time.Hour + time.Microsecond))
 		f.decide(t, all[1])
-		asks("deleted", "jim") // It does not exist any more.
+		f.askToDelete(t, "deleted", "jim") // It does not exist any more.
 		for _, in := range []store.Namespaces{store.AllNamespaces(), store.OnlyNamespaces("n")} {
 			page, err := f.ListDecisions(t.Context(), in, store.DecisionQuery{Sort: store.SortDecisionName})
 			must(t, err)
@@ -100,17 +102,11 @@ var decisionDeletionTests = map[string]func(*testing.T, *fixture){
 			all[i] = exception(name, model.DecisionFixed, []string{"CVE-1"}, nil)
 		}
 		f.decide(t, all...)
-		asks := func(name, author string) string {
-			t.Helper()
-			request, err := f.RecordDeletion(t.Context(), store.DecisionSourceKubernetes, exception(name, "", nil, nil).Object, "", author)
-			must(t, err)
-			return request
-		}
-		asks("refused", "joe") // Who had no success, and did not learn that.
+		f.askToDelete(t, "refused", "joe") // Who had no success, and did not learn that.
 		f.clock.set(start)
 		requests := map[string]string{}
 		for _, name := range names {
-			requests[name] = asks(name, "jane")
+			requests[name] = f.askToDelete(t, name, "jane")
 		}
 		change := func(comment string, indices ...int) {
 			t.Helper()
