@@ -28,6 +28,8 @@ const SeenAgain = 25 * time.Hour
 type Reporter struct {
 	Kind   Kind
 	Client client.StatusClient
+	// Statuses writes the statuses of a controller with one worker, so that one that cannot be written, or takes long, delays no other object. It may be nil.
+	Statuses *StatusWriter
 	// Changes is the event log, nil for a kind without events.
 	Changes ChangeRecorder
 	// Metrics may be nil.
@@ -54,9 +56,9 @@ type Outcome struct {
 // last change yet. Other errors are returned, which logs them and retries after a backoff.
 func (r Reporter) Report(ctx context.Context, o Outcome) (ctrl.Result, error) {
 	err := o.Err
-	patchErr := PatchStatus(ctx, r.Client, o.Before, o.After)
+	written, again, patchErr := r.write(ctx, o)
 	switch {
-	case patchErr == nil:
+	case written:
 		if r.Metrics != nil {
 			r.Metrics.Show(r.Kind, o.After)
 		}
@@ -66,7 +68,7 @@ func (r Reporter) Report(ctx context.Context, o Outcome) (ctrl.Result, error) {
 		if o.Written != nil {
 			o.Written()
 		}
-	case !apierrors.IsNotFound(patchErr):
+	case patchErr != nil:
 		err = errors.Join(err, patchErr)
 	}
 	if IsConflict(err) {
@@ -75,10 +77,23 @@ func (r Reporter) Report(ctx context.Context, o Outcome) (ctrl.Result, error) {
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	if again > 0 && (o.RequeueAfter == 0 || again < o.RequeueAfter) {
+		o.RequeueAfter = again
+	}
 	if r.Changes != nil && r.Kind.Event != "" && (o.RequeueAfter == 0 || o.RequeueAfter > SeenAgain) {
 		o.RequeueAfter = SeenAgain
 	}
 	return ctrl.Result{RequeueAfter: o.RequeueAfter}, nil
+}
+
+// write writes the status, and reports whether the object exists with it. If not, it returns when to reconcile it again, or an error.
+func (r Reporter) write(ctx context.Context, o Outcome) (written bool, again time.Duration, err error) {
+	if r.Statuses != nil {
+		written, again = r.Statuses.writeOne(ctx, StatusChange{Before: o.Before, After: o.After})
+		return written, again, nil
+	}
+	err = PatchStatus(ctx, r.Client, o.Before, o.After)
+	return err == nil, 0, client.IgnoreNotFound(err)
 }
 
 // ReportDeletion ends the reconcile of an object that does not exist.

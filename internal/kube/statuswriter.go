@@ -25,9 +25,10 @@ const (
 	minLateWait = 5 * time.Second
 	maxLateWait = 30 * time.Second
 	// slowWrite is the time from which a write counts as slow, because of an admission webhook that hangs for example. After one, no late status is written for
-	// lateRestFactor times as long.
+	// lateRestFactor times as long, in the long run: one write that is not answered is an accident.
 	slowWrite      = time.Second
 	lateRestFactor = 4
+	accident       = lateRestFactor * writeTimeout
 	// maxLate is the maximum number of late statuses that are written together.
 	maxLate = 20
 	// lateMemory is how long a status is late that was not to be written since.
@@ -47,7 +48,7 @@ type StatusWriter struct {
 	resumeAt types.UID
 	// late are the objects whose status could not be written last, or took long.
 	late map[types.UID]late
-	// rested is when a late status may be written again.
+	// rested is when no rest is left. A late status may be written again when no more than one accident is.
 	rested time.Time
 }
 
@@ -79,7 +80,17 @@ type StatusChange struct {
 // a write may have failed. Objects that were deleted in the meantime are skipped. Each round begins with the object at which the last one stopped. What fails is
 // logged.
 func (w *StatusWriter) Write(ctx context.Context, changes []StatusChange) time.Duration {
-	var r round
+	return w.round(ctx, changes).next
+}
+
+// writeOne ends the reconcile of one object, of a controller with one worker. It reports whether the object exists with its new status, and when to reconcile it
+// again if not.
+func (w *StatusWriter) writeOne(ctx context.Context, change StatusChange) (written bool, again time.Duration) {
+	r := w.round(ctx, []StatusChange{change})
+	return r.settled == 1, r.next
+}
+
+func (w *StatusWriter) round(ctx context.Context, changes []StatusChange) (r round) {
 	maps.DeleteFunc(w.late, func(_ types.UID, one late) bool { return w.clock.Since(one.wanted) > lateMemory })
 	inTime, waiting := w.order(changes, &r)
 	if len(waiting) > 0 && w.clock.Since(w.again(waiting[0])) > maxLateWait {
@@ -90,27 +101,31 @@ func (w *StatusWriter) Write(ctx context.Context, changes []StatusChange) time.D
 	for i, change := range inTime {
 		if !w.limiter.AllowN(w.clock.Now(), 1) {
 			w.resumeAt = change.Before.GetUID()
-			return r.after(leftAfter)
+			r.after(leftAfter)
+			return r
 		}
 		if !w.write(ctx, change, &r) {
 			// Others may take as long. The next round begins behind this one.
 			w.resumeAt = inTime[(i+1)%len(inTime)].Before.GetUID()
-			return r.after(leftAfter)
+			r.after(leftAfter)
+			return r
 		}
 	}
 	w.writeLate(ctx, waiting, &r)
-	return r.next
+	return r
 }
 
-// round is one call of Write.
-type round struct{ next time.Duration }
+// round is one call of Write: when the next one comes, and how many objects have their new status.
+type round struct {
+	next    time.Duration
+	settled int
+}
 
-// after has the next round come after some time at the latest, and returns when it comes.
-func (r *round) after(wait time.Duration) time.Duration {
+// after has the next round come after some time at the latest.
+func (r *round) after(wait time.Duration) {
 	if r.next == 0 || wait < r.next {
 		r.next = wait
 	}
-	return r.next
 }
 
 // order returns the statuses that are to be written, in order: those that are in time, and those that are late, the longest first.
@@ -122,6 +137,8 @@ func (w *StatusWriter) order(changes []StatusChange, r *round) (inTime, waiting 
 		if equality.Semantic.DeepEqual(change.Before, change.After) {
 			if IsBehind(change.Before) {
 				r.after(leftAfter)
+			} else {
+				r.settled++
 			}
 			continue
 		}
@@ -161,8 +178,8 @@ func (w *StatusWriter) writeLate(ctx context.Context, waiting []StatusChange, r 
 // again returns when a late status may be written.
 func (w *StatusWriter) again(change StatusChange) time.Time {
 	again := w.late[change.Before.GetUID()].again
-	if w.rested.After(again) {
-		return w.rested
+	if rested := w.rested.Add(-accident); rested.After(again) {
+		return rested
 	}
 	return again
 }
@@ -174,7 +191,8 @@ func (w *StatusWriter) write(ctx context.Context, change StatusChange, r *round)
 	now := w.clock.Now()
 	quick := now.Sub(began) < slowWrite
 	if !quick {
-		w.rested = now.Add(lateRestFactor * now.Sub(began))
+		left := min(max(w.rested.Sub(now), 0), accident)
+		w.rested = now.Add(left + lateRestFactor*now.Sub(began))
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -191,6 +209,7 @@ func (w *StatusWriter) write(ctx context.Context, change StatusChange, r *round)
 		}
 		return quick && isOfObject(err)
 	case err == nil:
+		r.settled++
 		w.log.Changed(ctx, change.After, change.From, change.To)
 	}
 	if delete(w.late, uid); !quick {

@@ -148,7 +148,8 @@ func TestSlowStatuses(t *testing.T) {
 			w := NewStatusWriter(c, 20, now)
 			// Each has to hang once until it is known.
 			for range hanging {
-				now.SetTime(now.Now().Add(w.Write(t.Context(), changesOf(t, names...))))
+				after := w.Write(t.Context(), changesOf(t, names...))
+				now.SetTime(now.Now().Add(after))
 			}
 			spent = 0
 			tried := map[string]bool{}
@@ -265,5 +266,24 @@ func TestStatusWriterKnowsThatTheCacheIsBehind(t *testing.T) {
 	var without corev1.Pod
 	if IsBehind(&without) {
 		t.Error("an object without UID is behind")
+	}
+}
+
+// TestOneSlowStatus: a write that is not answered once is an accident, after which the status is written soon.
+func TestOneSlowStatus(t *testing.T) {
+	now := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
+	c := &namingClient{fails: map[string]error{"a": errors.New("the API server did not answer within 20s")}}
+	c.took = func(string) { now.SetTime(now.Now().Add(writeTimeout)) }
+	w := NewStatusWriter(c, 20, now)
+	after := w.Write(t.Context(), changesOf(t, "a"))
+	failed := now.Now()
+	clear(c.fails)
+	c.took, c.names = nil, nil
+	for len(c.names) == 0 && now.Since(failed) < time.Hour {
+		now.SetTime(now.Now().Add(after))
+		after = w.Write(t.Context(), changesOf(t, "a"))
+	}
+	if waited := now.Since(failed); waited > minLateWait+leftAfter {
+		t.Errorf("written after %s, want at most %s", waited, minLateWait+leftAfter)
 	}
 }

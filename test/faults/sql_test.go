@@ -44,8 +44,12 @@ var sqlFaults = map[string][]sqlFault{
 		{"kill", killed, all3, ""}, {"error", refused, all3, ""}, {"reset", disconnected, servers, ""}, {"locked", locked, all3, ""},
 		{becomesReadOnly, readOnly, servers, ""},
 	},
-	// An operator that is killed in a transaction is to leave the same at each of its statements: the transaction is rolled back. One scenario shows that.
-	"statement": {{"kill", killed, all3, "new-image"}, {"error", refused, all3, ""}, {"reset", disconnected, servers, ""}},
+	// An operator that is killed in a transaction, or whose disk is full, is to leave the same at each of its statements: the transaction is rolled back. One scenario
+	// shows that. Nobody else gets a lock that an open transaction holds, and servers that become read-only end open transactions: both begin with one.
+	"statement": {
+		{"kill", killed, all3, "new-image"}, {"error", refused, all3, ""}, {"reset", disconnected, servers, ""}, {"slow", slow, servers, "new-image"},
+		{diskFull, full, []string{sqldb.TypeSQLite}, "new-image"},
+	},
 	"commit": {
 		{"kill", killed, all3, ""}, {"error", refused, all3, ""}, {"reset", disconnected, servers, ""}, {"lose-answer", unanswered, servers, ""}, {"slow", slow, servers, ""},
 		{diskFull, full, []string{sqldb.TypeSQLite}, ""},

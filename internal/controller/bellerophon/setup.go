@@ -6,6 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,7 +33,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&policyv1.PodDisruptionBudget{}, handler.EnqueueRequestsFromMapFunc(sheroOf), changed).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(sheroOfPod), changed).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: kube.ErrorBackoff()}).
-		Complete(r)
+		Complete(kube.NewFairWorkers(r, workers, clock.RealClock{}))
 }
 
 // sheroOf returns the shero with the same name, and not the owner: an object that lost its owner reference, or whose shero was deleted and created

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,7 +43,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(&pocv1.MyCustomResource{}, builder.WithPredicates(kube.SpecChanged())).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.resourcesFor), builder.WithPredicates(existenceChanged)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: kube.ErrorBackoff()}).
-		Complete(r)
+		Complete(kube.NewFairWorkers(r, workers, clock.RealClock{}))
 }
 
 func podName(obj client.Object) []string { return []string{obj.GetName()} }

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,7 +36,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		// An update maps both the old and the new pod: the release of a pod reconciles its previous PodSet.
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.podSetOf), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: kube.ErrorBackoff()}).
-		Complete(r)
+		Complete(kube.NewFairWorkers(r, workers, clock.RealClock{}))
 }
 
 // podSetOf returns the PodSet that a pod belongs to, or that may adopt it, and remembers the replacement number of the pod. It reads from the cache

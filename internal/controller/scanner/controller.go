@@ -81,6 +81,7 @@ type Reconciler struct {
 	// Tracer records a trace of each scan Job that has ended; nil records none.
 	Tracer trace.Tracer
 
+	statuses *kube.StatusWriter
 	traces   scanTraces
 	queues   queues
 	fallback fallback
@@ -107,7 +108,7 @@ type Reconciler struct {
 // writes the status.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	scanner := &scannerv1.Scanner{}
-	reporter := kube.Reporter{Kind: kube.KindScanner, Client: r.Client, Changes: r.Store}
+	reporter := kube.Reporter{Kind: kube.KindScanner, Client: r.Client, Statuses: r.statuses, Changes: r.Store}
 	if err := r.Client.Get(ctx, req.NamespacedName, scanner); apierrors.IsNotFound(err) {
 		r.numbers.forget(req.Namespace)
 		if err := r.forget(ctx, req.NamespacedName); err != nil {

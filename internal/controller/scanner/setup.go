@@ -23,10 +23,14 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 )
 
+// statusesPerSecond is how many statuses are written in a second at most.
+const statusesPerSecond = 20
+
 // SetupWithManager registers the controller. A message on wake reconciles every Scanner: something changed in the store, the
 // database or the cataloger. A Job concerns every Scanner too: one image is scanned once whoever wants it, and the Scanner that
 // asked may be gone by the end.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, wake <-chan event.GenericEvent) error {
+	r.statuses = kube.NewStatusWriter(r.Client, statusesPerSecond, r.Clock)
 	controlled := ctrl.NewControllerManagedBy(mgr).
 		Named("scanner").
 		For(&scannerv1.Scanner{}, builder.WithPredicates(kube.SpecChanged())).

@@ -1,6 +1,7 @@
 package scanner
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -8,9 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/kube"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
@@ -135,5 +140,54 @@ func TestNewPodsOfSlowNamespacesWaitForAReconcile(t *testing.T) {
 	r.stalls.clear("ns", "", time.Second, now)
 	if !arrives(t, r, podOf("b", imageKey("b").ImageID, 0)) || len(cataloger.started) != 1 || cataloger.hurried != 1 {
 		t.Errorf("started %v, %d of them with little time; want the second pod's image with little", cataloger.started, cataloger.hurried)
+	}
+}
+
+// TestSlowStatusesOfScanners: tenants whose admission webhooks hang on the status of their Scanners do not take the time of the others.
+func TestSlowStatusesOfScanners(t *testing.T) {
+	const slowScanners, hangs, retried = 10, 20 * time.Second, 30 * time.Second
+	var objects []client.Object
+	due := map[types.NamespacedName]time.Time{}
+	for i := range slowScanners {
+		s := scannerWith(func(s *scannerv1.Scanner) {
+			s.Namespace, s.UID = fmt.Sprint("slow-", i), types.UID(fmt.Sprint("slow-", i))
+		})
+		objects = append(objects, s)
+		due[client.ObjectKeyFromObject(s)] = now
+	}
+	r, _ := newReconciler(t, memory{}, &starter{attempts: map[string]Attempt{}}, objects...)
+	clk, spent := clockOf(r), time.Duration(0)
+	r.Client = interceptor.NewClient(r.Client.(client.WithWatch), interceptor.Funcs{
+		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+			clk.Step(hangs)
+			spent += hangs
+			return context.DeadlineExceeded
+		},
+	})
+	r.statuses = kube.NewStatusWriter(r.Client, statusesPerSecond, clk)
+	reconcileFor := func(period time.Duration) {
+		for began := clk.Now(); clk.Since(began) < period; {
+			var next types.NamespacedName
+			for name, at := range due {
+				if next.Name == "" || at.Before(due[next]) {
+					next = name
+				}
+			}
+			clk.Step(max(0, due[next].Sub(clk.Now())))
+			result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: next})
+			wait := result.RequeueAfter
+			if err != nil {
+				wait = retried
+			} else if wait <= 0 {
+				t.Fatal("not reconciled again")
+			}
+			due[next] = clk.Now().Add(wait)
+		}
+	}
+	// Each has to hang once until it is known.
+	reconcileFor(slowScanners * (hangs + retried))
+	spent = 0
+	if reconcileFor(time.Hour); spent > 15*time.Minute || spent == 0 {
+		t.Errorf("%s of an hour were spent on statuses that cannot be written, want at most a quarter, and that they are tried", spent)
 	}
 }
