@@ -47,7 +47,7 @@ func (t *txn) carryOut(source string, plan *decisionPlan) error {
 	if err := t.keepDeletions(plan); err != nil {
 		return err
 	}
-	counts, err := countBegun(t.DB, plan.begin)
+	counts, err := countBegun(t.DB, t.Dialect, plan.begin)
 	if err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func (t *txn) endDecisions(rows []decisionRow, how string) (counts map[int64]int
 	for i := range rows {
 		ids[i] = rows[i].ID
 	}
-	if counts, err = countTold(t.DB, rows, matched); err != nil {
+	if counts, err = countTold(t.DB, t.Dialect, rows, matched); err != nil {
 		return nil, nil, err
 	}
 	return counts, matched, inParts(ids, func(part []int64) error {
