@@ -66,6 +66,22 @@ func newPlacements() *placements {
 // rows counts the rows that they are.
 func (p *placements) rows() int { return len(p.images) + len(p.namespaces) + len(p.workloads) }
 
+// addTo adds the rows to others, as those of a reach.
+func (p *placements) addTo(others *placements, reach int64) {
+	for row := range p.images {
+		row.Reach = reach
+		others.images[row] = true
+	}
+	for row := range p.namespaces {
+		row.Reach = reach
+		others.namespaces[row] = true
+	}
+	for row := range p.workloads {
+		row.Reach = reach
+		others.workloads[row] = true
+	}
+}
+
 // runningPlaces are places of images.
 type runningPlaces struct {
 	imageIDs map[int64]string
