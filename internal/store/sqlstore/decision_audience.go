@@ -1,7 +1,9 @@
 package sqlstore
 
 import (
+	"cmp"
 	"maps"
+	"math/bits"
 	"slices"
 
 	"github.com/scanner-operator/scanner-operator/internal/store"
@@ -13,8 +15,70 @@ import (
 // maxDecisionAudience is the most namespaces that the events of a transaction about single decisions name together. The other decisions are counted.
 const maxDecisionAudience = 100_000
 
-// audience has the namespaces that an event is told in.
-type audience map[string]bool
+// audience has the namespaces that an event is told in, as bits by their number: thousands of decisions may match in thousands of namespaces each.
+type audience []uint64
+
+// join adds the namespaces of another one.
+func (a *audience) join(other audience) {
+	a.grow(len(other))
+	for i, bits := range other {
+		(*a)[i] |= bits
+	}
+}
+
+// add adds namespaces by their numbers.
+func (a *audience) add(namespaces []int) {
+	for _, n := range namespaces {
+		a.grow(n/64 + 1)
+		(*a)[n/64] |= 1 << (n % 64)
+	}
+}
+
+func (a *audience) grow(words int) {
+	if missing := words - len(*a); missing > 0 {
+		*a = append(*a, make([]uint64, missing)...)
+	}
+}
+
+// size is how many namespaces there are.
+func (a audience) size() int {
+	size := 0
+	for _, word := range a {
+		size += bits.OnesCount64(word)
+	}
+	return size
+}
+
+// namespaceNumbers has the numbers of namespaces in audiences, from 0 on.
+type namespaceNumbers struct {
+	numbers map[string]int
+	names   []string
+}
+
+func (n *namespaceNumbers) of(name string) int {
+	number, known := n.numbers[name]
+	if !known {
+		if n.numbers == nil {
+			n.numbers = map[string]int{}
+		}
+		number = len(n.names)
+		n.numbers[name] = number
+		n.names = append(n.names, name)
+	}
+	return number
+}
+
+// in returns the namespaces of an audience, in order.
+func (n *namespaceNumbers) in(a audience) []string {
+	var names []string
+	for i, word := range a {
+		for ; word != 0; word &= word - 1 {
+			names = append(names, n.names[64*i+bits.TrailingZeros64(word)])
+		}
+	}
+	slices.Sort(names)
+	return names
+}
 
 // toldDecision is an event about a decision, and who is told it if the object is one of the cluster.
 type toldDecision struct {
@@ -26,31 +90,50 @@ type toldDecision struct {
 func tellable(told []toldDecision) int {
 	named := 0
 	for i := range told[:min(len(told), store.MaxDecisionEvents)] {
-		if named += len(told[i].audience); named > maxDecisionAudience {
+		if named += told[i].audience.size(); named > maxDecisionAudience {
 			return i
 		}
 	}
 	return min(len(told), store.MaxDecisionEvents)
 }
 
-// telling is what is told of a match: a decision or several together, and the reach of the decision that matches.
-type telling[K comparable] struct {
-	key   K
+// telling is what is told of a match: a decision or several together, by number, and the reach of the decision that matches.
+type telling struct {
+	to    int
 	reach int64
 }
 
 // audiencesOf returns in which namespaces decisions match findings of visible images, by what is told of them. matched has the findings that they match, keys what is told of
 // those that are asked for. It is called while the reaches of all of them exist.
 func audiencesOf[K comparable](t *txn, matched map[int64][]int64, keys map[int64]K) (map[K]audience, error) {
-	told := make(map[K]audience, len(keys))
 	if len(keys) == 0 {
-		return told, nil
+		return nil, nil
 	}
-	reaches, err := readDecisionReaches(t, slices.Sorted(maps.Keys(keys)))
+	numbers, to := map[K]int{}, make(map[int64]int, len(keys))
+	for id, key := range keys {
+		if _, known := numbers[key]; !known {
+			numbers[key] = len(numbers)
+		}
+		to[id] = numbers[key]
+	}
+	told, err := t.audiences(matched, to, len(numbers))
 	if err != nil {
 		return nil, err
 	}
-	tellings, err := tellingsOf(t, matched, keys, reaches)
+	audiences := make(map[K]audience, len(numbers))
+	for key, number := range numbers {
+		audiences[key] = told[number]
+	}
+	return audiences, nil
+}
+
+// audiences is audiencesOf for what is told by number, from 0 up to count.
+func (t *txn) audiences(matched map[int64][]int64, to map[int64]int, count int) ([]audience, error) {
+	reaches, err := t.readDecisionReaches(slices.Sorted(maps.Keys(to)))
+	if err != nil {
+		return nil, err
+	}
+	tellings, err := t.tellingsOf(matched, to, reaches)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +141,7 @@ func audiencesOf[K comparable](t *txn, matched map[int64][]int64, keys map[int64
 	if err != nil {
 		return nil, err
 	}
-	namespaces := map[int64][]string{}
+	told, namespaces := make([]audience, count), map[int64][]int{}
 	return told, inParts(slices.Sorted(maps.Keys(tellings)), func(part []int64) error {
 		holders := map[int64][]int64{}
 		rows := t.Table("image_packages AS ip").Where("ip.excluded = 0 AND ip.package_pk IN ?", part)
@@ -72,20 +155,17 @@ func audiencesOf[K comparable](t *txn, matched map[int64][]int64, keys map[int64
 			return err
 		}
 		for id, images := range holders {
-			whole := audience{}
+			var whole audience
 			for _, image := range images {
 				whole.add(namespaces[image])
 			}
-			for one := range tellings[id] {
-				if told[one.key] == nil {
-					told[one.key] = audience{}
-				}
+			for _, one := range tellings[id] {
 				if one.reach == everywhere {
-					maps.Copy(told[one.key], whole)
+					told[one.to].join(whole)
 					continue
 				}
 				for _, image := range images {
-					told[one.key].add(reaches.in(one.reach, image, namespaces[image]))
+					told[one.to].add(reaches.in(one.reach, image, namespaces[image]))
 				}
 			}
 		}
@@ -104,20 +184,14 @@ func clusterwide(rows []decisionRow) map[int64]int64 {
 	return ids
 }
 
-func (a audience) add(namespaces []string) {
-	for _, namespace := range namespaces {
-		a[namespace] = true
-	}
-}
-
 // tellingsOf returns what is told of matches of findings that count now, by package.
-func tellingsOf[K comparable](t *txn, matched map[int64][]int64, keys map[int64]K, reaches *decisionReaches) (map[int64]map[telling[K]]bool, error) {
+func (t *txn) tellingsOf(matched map[int64][]int64, to map[int64]int, reaches *decisionReaches) (map[int64][]telling, error) {
 	current, err := currentNumber(t.DB)
 	if err != nil {
 		return nil, err
 	}
 	var findings []int64
-	for id := range keys {
+	for id := range to {
 		findings = append(findings, matched[id]...)
 	}
 	slices.Sort(findings)
@@ -130,24 +204,23 @@ func tellingsOf[K comparable](t *txn, matched map[int64][]int64, keys map[int64]
 		}
 		return err
 	})
-	tellings := map[int64]map[telling[K]]bool{}
-	for id, key := range keys {
+	tellings := map[int64][]telling{}
+	for id, number := range to {
 		for _, finding := range matched[id] {
-			held, counts := packages[finding]
-			if !counts {
-				continue
+			if held, counts := packages[finding]; counts {
+				tellings[held] = append(tellings[held], telling{number, reaches.of[id]})
 			}
-			if tellings[held] == nil {
-				tellings[held] = map[telling[K]]bool{}
-			}
-			tellings[held][telling[K]{key, reaches.of[id]}] = true
 		}
+	}
+	for held, all := range tellings {
+		slices.SortFunc(all, func(a, b telling) int { return cmp.Or(cmp.Compare(a.to, b.to), cmp.Compare(a.reach, b.reach)) })
+		tellings[held] = slices.Compact(all)
 	}
 	return tellings, err
 }
 
-// readNamespaces adds the namespaces in which images are visible.
-func (t *txn) readNamespaces(known map[int64][]string, images []int64) error {
+// readNamespaces adds the namespaces in which images are visible, by their numbers.
+func (t *txn) readNamespaces(known map[int64][]int, images []int64) error {
 	images = slices.DeleteFunc(images, func(image int64) bool { _, found := known[image]; return found })
 	slices.Sort(images)
 	return inParts(slices.Compact(images), func(part []int64) error {
@@ -158,7 +231,7 @@ func (t *txn) readNamespaces(known map[int64][]string, images []int64) error {
 			var image int64
 			var namespace string
 			err := scan(&image, &namespace)
-			known[image] = append(known[image], namespace)
+			known[image] = append(known[image], t.namespaces.of(namespace))
 			return err
 		})
 	})
@@ -168,11 +241,11 @@ func (t *txn) readNamespaces(known map[int64][]string, images []int64) error {
 type decisionReaches struct {
 	of    map[int64]int64
 	whole map[imageReach]bool
-	some  map[imageReach][]string
+	some  map[imageReach][]int
 }
 
-func readDecisionReaches(t *txn, decisions []int64) (*decisionReaches, error) {
-	r := &decisionReaches{of: make(map[int64]int64, len(decisions)), whole: map[imageReach]bool{}, some: map[imageReach][]string{}}
+func (t *txn) readDecisionReaches(decisions []int64) (*decisionReaches, error) {
+	r := &decisionReaches{of: make(map[int64]int64, len(decisions)), whole: map[imageReach]bool{}, some: map[imageReach][]int{}}
 	limited := map[int64]bool{}
 	err := inParts(decisions, func(part []int64) error {
 		var rows []struct{ ID, Reach int64 }
@@ -201,14 +274,14 @@ func readDecisionReaches(t *txn, decisions []int64) (*decisionReaches, error) {
 		}
 		err := t.Raw("SELECT x.reach, x.image_pk, x.namespace FROM reached_namespaces x WHERE x.reach IN ?", part).Scan(&some).Error
 		for _, row := range some {
-			r.some[row.At] = append(r.some[row.At], row.Namespace)
+			r.some[row.At] = append(r.some[row.At], t.namespaces.of(row.Namespace))
 		}
 		return err
 	})
 }
 
 // in returns those of the namespaces of an image in which a reach has it.
-func (r *decisionReaches) in(reach, image int64, namespaces []string) []string {
+func (r *decisionReaches) in(reach, image int64, namespaces []int) []int {
 	at := imageReach{reach, image}
 	if r.whole[at] {
 		return namespaces

@@ -145,12 +145,14 @@ func packagesOfFindings(tx *gorm.DB, findings []int64) ([]int64, error) {
 // suppressed is a row of finding_suppressions.
 type suppressed struct{ FindingID, Reach int64 }
 
-// suppressingDecisions selects where decisions that apply suppress findings. Decisions are looked up by ID: there may be 10,000, and PostgreSQL would
-// join all of them while it has no statistics of those that are new.
-const suppressingDecisions = `SELECT DISTINCT w.finding_id, w.reach FROM (
-		SELECT m.finding_id, (SELECT d.reach FROM decisions d WHERE d.id = m.decision_pk AND d.suppresses = 1 AND d.until_time = ?) AS reach
-		FROM decision_findings m WHERE m.finding_id IN ?
-	) w WHERE w.reach IS NOT NULL`
+// suppressingDecisions selects where decisions that apply suppress findings, with the reach noReach for those that do not. Decisions are looked up by ID and by nothing
+// else: there may be 10,000, and PostgreSQL would read all that apply for each finding while its statistics know none of them.
+const suppressingDecisions = `SELECT DISTINCT m.finding_id, (SELECT CASE WHEN d.suppresses = 1 AND d.until_time = ? THEN d.reach ELSE -1 END
+		FROM decisions d WHERE d.id = m.decision_pk) AS reach
+	FROM decision_findings m WHERE m.finding_id IN ?`
+
+// noReach is the reach of what suppresses nothing.
+const noReach = -1
 
 // suppress makes finding_suppressions what decisions say of findings, and returns the packages of those that differ.
 func (t *txn) suppress(findings []int64) ([]int64, error) {
@@ -169,30 +171,25 @@ func (t *txn) suppress(findings []int64) ([]int64, error) {
 		if err != nil {
 			return err
 		}
+		after = slices.DeleteFunc(after, func(row suppressed) bool { return row.Reach == noReach })
 		if after, err = t.joinPlaced(after, placed); err != nil {
 			return err
 		}
-		left := make(map[suppressed]bool, len(before))
-		for _, row := range before {
-			left[row] = true
+		differ := differing(before, after)
+		if len(differ) == 0 {
+			return nil
+		}
+		changed = append(changed, slices.Sorted(maps.Keys(differ))...)
+		// All rows of what differs are written again: to delete those of each reach takes a statement for each.
+		if len(before) > 0 {
+			if err := t.Execute("DELETE FROM finding_suppressions WHERE finding_id IN ?", slices.Sorted(maps.Keys(differ))); err != nil {
+				return err
+			}
 		}
 		var values []any
 		for _, row := range after {
-			if left[row] {
-				delete(left, row)
-				continue
-			}
-			values = append(values, row.FindingID, row.Reach)
-			changed = append(changed, row.FindingID)
-		}
-		ended := map[int64][]int64{}
-		for row := range left {
-			ended[row.Reach] = append(ended[row.Reach], row.FindingID)
-			changed = append(changed, row.FindingID)
-		}
-		for reach, ids := range ended {
-			if err := t.Execute("DELETE FROM finding_suppressions WHERE reach = ? AND finding_id IN ?", reach, ids); err != nil {
-				return err
+			if differ[row.FindingID] {
+				values = append(values, row.FindingID, row.Reach)
 			}
 		}
 		return t.Insert("finding_suppressions", []string{"finding_id", "reach"}, values, "")
@@ -202,6 +199,25 @@ func (t *txn) suppress(findings []int64) ([]int64, error) {
 	}
 	slices.Sort(changed)
 	return packagesOfFindings(t.DB, slices.Compact(changed))
+}
+
+// differing returns the findings whose rows are not the same before and after.
+func differing(before, after []suppressed) map[int64]bool {
+	rows := make(map[suppressed]bool, len(before))
+	for _, row := range before {
+		rows[row] = true
+	}
+	differ := map[int64]bool{}
+	for _, row := range after {
+		if !rows[row] {
+			differ[row.FindingID] = true
+		}
+		delete(rows, row)
+	}
+	for row := range rows {
+		differ[row.FindingID] = true
+	}
+	return differ
 }
 
 // joinPlaced replaces several reaches with places of a finding by the one that has the places of all of them.

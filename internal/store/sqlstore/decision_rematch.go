@@ -86,7 +86,7 @@ func (t *txn) rematchDecisions(version int64) error {
 
 // tellRematched writes events about decisions that match other findings than before.
 func (t *txn) tellRematched(differ []*newDecision, matched map[int64][]int64) error {
-	counts, err := countBegun(t.DB, differ)
+	counts, err := countBegun(t.DB, t.Dialect, differ)
 	if err != nil {
 		return err
 	}

@@ -1,11 +1,11 @@
 package sqlstore
 
 import (
+	"maps"
 	"slices"
 
 	"gorm.io/gorm"
 
-	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
@@ -26,7 +26,7 @@ func matchesOfRows(tx *gorm.DB, dialect sqldb.Dialect, rows []decisionRow) (map[
 }
 
 // countTold counts what decisions match, by their IDs: of those of a namespace only findings of packages that images hold which are visible there.
-func countTold(tx *gorm.DB, rows []decisionRow, matched map[int64][]int64) (map[int64]int, error) {
+func countTold(tx *gorm.DB, dialect sqldb.Dialect, rows []decisionRow, matched map[int64][]int64) (map[int64]int, error) {
 	counts, inNamespaces := make(map[int64]int, len(rows)), map[string][]int64{}
 	for i := range rows {
 		row := &rows[i]
@@ -36,12 +36,9 @@ func countTold(tx *gorm.DB, rows []decisionRow, matched map[int64][]int64) (map[
 			inNamespaces[row.Namespace] = append(inNamespaces[row.Namespace], matched[row.ID]...)
 		}
 	}
-	held := make(map[string]map[int64]bool, len(inNamespaces))
-	for namespace, findings := range inNamespaces {
-		var err error
-		if held[namespace], err = heldIn(tx, namespace, findings); err != nil {
-			return nil, err
-		}
+	held, err := heldIn(tx, dialect, inNamespaces)
+	if err != nil {
+		return nil, err
 	}
 	for i := range rows {
 		row := &rows[i]
@@ -55,7 +52,7 @@ func countTold(tx *gorm.DB, rows []decisionRow, matched map[int64][]int64) (map[
 }
 
 // countBegun counts what decisions match that begin, as countTold does.
-func countBegun(tx *gorm.DB, begin []*newDecision) (map[int64]int, error) {
+func countBegun(tx *gorm.DB, dialect sqldb.Dialect, begin []*newDecision) (map[int64]int, error) {
 	rows, matched := make([]decisionRow, 0, len(begin)), make(map[int64][]int64, len(begin))
 	for _, n := range begin {
 		if !n.over {
@@ -63,20 +60,83 @@ func countBegun(tx *gorm.DB, begin []*newDecision) (map[int64]int, error) {
 			matched[n.row.ID] = n.findings
 		}
 	}
-	return countTold(tx, rows, matched)
+	return countTold(tx, dialect, rows, matched)
 }
 
-// heldIn returns which of these findings are of packages that images hold which are visible in a namespace.
-func heldIn(tx *gorm.DB, namespace string, findings []int64) (map[int64]bool, error) {
+// heldIn returns which findings are of packages that images hold which are visible in a namespace, of those that are asked for in each namespace. It reads which images
+// hold the packages once for all namespaces, since there may be hundreds.
+func heldIn(tx *gorm.DB, dialect sqldb.Dialect, asked map[string][]int64) (map[string]map[int64]bool, error) {
+	visible, err := imagesByNamespace(tx, slices.Sorted(maps.Keys(asked)))
+	if err != nil {
+		return nil, err
+	}
+	packages, err := packageOfFindings(tx, slices.Concat(slices.Collect(maps.Values(asked))...))
+	if err != nil {
+		return nil, err
+	}
+	// Of each package, the findings that are asked for by namespace.
+	wanted := map[int64]map[string][]int64{}
+	for namespace, findings := range asked {
+		for _, finding := range findings {
+			id := packages[finding]
+			if wanted[id] == nil {
+				wanted[id] = map[string][]int64{}
+			}
+			wanted[id][namespace] = append(wanted[id][namespace], finding)
+		}
+	}
+	held := make(map[string]map[int64]bool, len(asked))
+	for namespace := range asked {
+		held[namespace] = map[int64]bool{}
+	}
+	return held, inParts(slices.Sorted(maps.Keys(wanted)), func(part []int64) error {
+		rows := tx.Table("image_packages AS ip").Where("ip.package_pk IN ? AND ip.excluded = 0", part)
+		return eachList(rows, dialect, "ip.package_pk", "ip.image_pk", func(id int64, images []int64) {
+			slices.Sort(images)
+			for namespace, findings := range wanted[id] {
+				if intersect(visible[namespace], images) {
+					for _, finding := range findings {
+						held[namespace][finding] = true
+					}
+				}
+			}
+		})
+	})
+}
+
+// imagesByNamespace reads the images that are visible in namespaces, in order.
+func imagesByNamespace(tx *gorm.DB, namespaces []string) (map[string][]int64, error) {
+	visible := make(map[string][]int64, len(namespaces))
+	return visible, inParts(namespaces, func(part []string) error {
+		rows := tx.Table("image_namespaces AS m").Where("m.namespace IN ?", part).Select("m.namespace, m.image_pk").Order("m.namespace, m.image_pk")
+		return eachRow(rows, func(scan func(...any) error) error {
+			var namespace string
+			var image int64
+			err := scan(&namespace, &image)
+			visible[namespace] = append(visible[namespace], image)
+			return err
+		})
+	})
+}
+
+// intersect reports whether two lists in order have a number in common.
+func intersect(a, b []int64) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	return slices.ContainsFunc(a, func(n int64) bool { _, found := slices.BinarySearch(b, n); return found })
+}
+
+// packageOfFindings reads the package of each finding.
+func packageOfFindings(tx *gorm.DB, findings []int64) (map[int64]int64, error) {
 	slices.Sort(findings)
-	held := map[int64]bool{}
-	return held, inParts(slices.Compact(findings), func(part []int64) error {
-		var found []int64
-		err := tx.Table("findings AS f").Where("f.id IN ?", part).
-			Where("EXISTS (SELECT 1 FROM image_packages ip WHERE ip.package_pk = f.package_pk AND ip.excluded = 0 AND ip.image_pk IN (?))",
-				visibleImages(tx, store.OnlyNamespaces(namespace))).Pluck("f.id", &found).Error
-		for _, id := range found {
-			held[id] = true
+	findings = slices.Compact(findings)
+	packages := make(map[int64]int64, len(findings))
+	return packages, inParts(findings, func(part []int64) error {
+		var rows []struct{ ID, PackagePk int64 }
+		err := tx.Raw("SELECT f.id, f.package_pk FROM findings f WHERE f.id IN ?", part).Scan(&rows).Error
+		for _, row := range rows {
+			packages[row.ID] = row.PackagePk
 		}
 		return err
 	})

@@ -47,7 +47,7 @@ func (t *txn) carryOut(source string, plan *decisionPlan) error {
 	if err := t.keepDeletions(plan); err != nil {
 		return err
 	}
-	counts, err := countBegun(t.DB, plan.begin)
+	counts, err := countBegun(t.DB, t.Dialect, plan.begin)
 	if err != nil {
 		return err
 	}
@@ -101,16 +101,11 @@ func eventsOf(rows []decisionRow, counts map[int64]int, audiences map[int64]audi
 		n, found := at[about]
 		if !found {
 			at[about] = len(told)
-			told = append(told, toldDecision{row.event("", counts[row.ID]), maps.Clone(audiences[row.ID])})
+			told = append(told, toldDecision{row.event("", counts[row.ID]), slices.Clone(audiences[row.ID])})
 			continue
 		}
 		told[n].Findings += counts[row.ID]
-		for namespace := range audiences[row.ID] {
-			if told[n].audience == nil {
-				told[n].audience = audience{}
-			}
-			told[n].audience[namespace] = true
-		}
+		told[n].audience.join(audiences[row.ID])
 	}
 	return told
 }
@@ -138,10 +133,10 @@ func (t *txn) tellDecisions(kind store.EventKind, told []toldDecision) error {
 				of.Action = store.DecisionChanged
 			}
 			if omitted[of] == nil {
-				omitted[of] = &toldDecision{of, audience{}}
+				omitted[of] = &toldDecision{DecisionEvent: of}
 			}
 			omitted[of].Omitted++
-			maps.Copy(omitted[of].audience, told[i].audience)
+			omitted[of].audience.join(told[i].audience)
 		}
 		told = told[:single]
 		slices.SortFunc(told, byObject)
@@ -156,7 +151,7 @@ func (t *txn) tellDecisions(kind store.EventKind, told []toldDecision) error {
 			return err
 		}
 		if written := &t.events[len(t.events)-1]; written.namespaces == nil {
-			written.namespaces = slices.Sorted(maps.Keys(told[i].audience))
+			written.namespaces = t.namespaces.in(told[i].audience)
 		}
 	}
 	return nil
@@ -227,7 +222,7 @@ func (t *txn) endDecisions(rows []decisionRow, how string) (counts map[int64]int
 	for i := range rows {
 		ids[i] = rows[i].ID
 	}
-	if counts, err = countTold(t.DB, rows, matched); err != nil {
+	if counts, err = countTold(t.DB, t.Dialect, rows, matched); err != nil {
 		return nil, nil, err
 	}
 	return counts, matched, inParts(ids, func(part []int64) error {

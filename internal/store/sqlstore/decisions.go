@@ -302,7 +302,7 @@ func planDecisions(tx *gorm.DB, source string, decisions []store.Decision, now i
 		end: map[string][]decisionRow{}, problems: map[store.DecisionObject]store.DecisionProblem{}, placed: map[string]*newReach{},
 		wanted: make(map[store.DecisionObject]bool, len(decisions)),
 	}
-	rows, last, err := lastDecisions(tx, source, decisions, now)
+	rows, last, err := lastDecisions(tx, source, now)
 	if err != nil {
 		return nil, err
 	}

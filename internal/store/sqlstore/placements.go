@@ -66,31 +66,60 @@ func newPlacements() *placements {
 // rows counts the rows that they are.
 func (p *placements) rows() int { return len(p.images) + len(p.namespaces) + len(p.workloads) }
 
+// addTo adds the rows to others, as those of a reach.
+func (p *placements) addTo(others *placements, reach int64) {
+	for row := range p.images {
+		row.Reach = reach
+		others.images[row] = true
+	}
+	for row := range p.namespaces {
+		row.Reach = reach
+		others.namespaces[row] = true
+	}
+	for row := range p.workloads {
+		row.Reach = reach
+		others.workloads[row] = true
+	}
+}
+
 // runningPlaces are places of images.
 type runningPlaces struct {
 	imageIDs map[int64]string
 	places   map[int64][]store.Workload
 }
 
+// imageNamespace is a namespace of an image.
+type imageNamespace struct {
+	image     int64
+	namespace string
+}
+
 // readRunningPlaces reads the places of images; nil stands for all images.
 func readRunningPlaces(tx *gorm.DB, images []int64) (*runningPlaces, error) {
 	r := &runningPlaces{imageIDs: map[int64]string{}, places: map[int64][]store.Workload{}}
 	err := eachPart(images, func(part []int64) error {
-		read := func(rows *gorm.DB) error {
-			return eachRow(rows, func(scan func(...any) error) error {
-				var image int64
-				var w store.Workload
-				err := scan(&image, &w.Namespace, &w.Kind, &w.Name)
-				r.places[image] = append(r.places[image], w)
-				return err
-			})
-		}
-		if err := read(of(tx.Table("image_uses AS u"), "u.image_pk", part).Distinct("u.image_pk, u.namespace, u.kind, u.name")); err != nil {
+		// Where a workload runs the image is not asked of each row: an image that runs everywhere has hundreds.
+		running := map[imageNamespace]bool{}
+		used := of(tx.Table("image_uses AS u"), "u.image_pk", part).Distinct("u.image_pk, u.namespace, u.kind, u.name")
+		err := eachRow(used, func(scan func(...any) error) error {
+			var image int64
+			var w store.Workload
+			err := scan(&image, &w.Namespace, &w.Kind, &w.Name)
+			r.places[image] = append(r.places[image], w)
+			running[imageNamespace{image, w.Namespace}] = true
+			return err
+		})
+		if err != nil {
 			return err
 		}
-		err := read(of(tx.Table("image_namespaces AS m"), "m.image_pk", part).
-			Where("NOT EXISTS (SELECT 1 FROM image_uses u WHERE u.image_pk = m.image_pk AND u.namespace = m.namespace)").
-			Select("m.image_pk, m.namespace, '' AS kind, '' AS name"))
+		err = eachRow(of(tx.Table("image_namespaces AS m"), "m.image_pk", part).Select("m.image_pk, m.namespace"), func(scan func(...any) error) error {
+			var at imageNamespace
+			err := scan(&at.image, &at.namespace)
+			if !running[at] {
+				r.places[at.image] = append(r.places[at.image], namespacePlace(at.namespace))
+			}
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -143,8 +172,9 @@ func (p *placer) has(reach int64, at store.Workload) bool {
 
 // place adds to placements what the reaches have of an image.
 func (p *placer) place(into *placements, image int64, imageID string, places []store.Workload) {
-	about, covered := map[int64]bool{}, map[int64][]bool{} // By reach.
+	about, covered, total := map[int64]bool{}, map[int64][]int{}, map[string]int{} // By reach, and by namespace.
 	for i, at := range places {
+		total[at.Namespace]++
 		for _, member := range slices.Concat(p.whole[at.Namespace], p.single[at]) {
 			matches, known := about[member]
 			if !known {
@@ -155,29 +185,25 @@ func (p *placer) place(into *placements, image int64, imageID string, places []s
 				continue
 			}
 			for _, reach := range p.in[member] {
-				if covered[reach] == nil {
-					covered[reach] = make([]bool, len(places))
+				if has := covered[reach]; len(has) == 0 || has[len(has)-1] != i { // Several of its members can have the place.
+					covered[reach] = append(has, i)
 				}
-				covered[reach][i] = true
 			}
 		}
 	}
 	for reach, has := range covered {
-		total, count := map[string]int{}, map[string]int{}
-		for i, at := range places {
-			total[at.Namespace]++
-			if has[i] {
-				count[at.Namespace]++
-			}
+		count := map[string]int{}
+		for _, i := range has {
+			count[places[i].Namespace]++
 		}
-		if !slices.Contains(has, false) {
+		if len(has) == len(places) {
 			into.images[imageReach{reach, image}] = true
 		}
 		for namespace, n := range count {
 			into.namespaces[namespaceReach{reach, image, namespace, boolean(n < total[namespace])}] = true
 		}
-		for i, at := range places {
-			if has[i] && count[at.Namespace] < total[at.Namespace] {
+		for _, i := range has {
+			if at := places[i]; count[at.Namespace] < total[at.Namespace] {
 				into.workloads[workloadReach{reach, image, at.Namespace, at.Kind, at.Name}] = true
 			}
 		}

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"strings"
 	"testing"
 
 	"gorm.io/gorm"
@@ -31,5 +32,32 @@ func TestPreparedStatementsEnd(t *testing.T) {
 		if err := read(); err != nil {
 			t.Errorf("after %s: %v", statement, err)
 		}
+	}
+}
+
+// TestDecisionsAreLookedUpByID expects that what suppresses findings is looked up by the ID of the decisions, also while the statistics know none that applies, as
+// after all have ended: all decisions that begin would be read for each finding.
+func TestDecisionsAreLookedUpByID(t *testing.T) {
+	t.Parallel()
+	s := openWith(t, Config{Type: sqldb.TypePostgres, DSN: servers[sqldb.TypePostgres].migrated(t), MaxOpenConns: 2})
+	pool := pools(t, s)["writer"]
+	for _, statement := range []string{
+		`INSERT INTO decisions (source, kind, namespace, name, digest, reach, status, suppresses, unfixed, spec, justification, comment, author, expires_at, since, until_time, ended_by)
+			SELECT 'test', 'kind', '', n, n, 0, 'Fixed', 1, 0, '{}', '', '', '', 0, 1, 2, 'deleted' FROM generate_series(1, 5000) AS n`,
+		"ANALYZE",
+	} {
+		if _, err := pool.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var plan []string
+	err := s.read(t.Context(), "explain", func(tx *gorm.DB) error {
+		return tx.Raw("EXPLAIN "+suppressingDecisions, int64(stillOpen), []int64{1, 2, 3}).Scan(&plan).Error
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := strings.Join(plan, "\n"); !strings.Contains(text, "decisions_pkey") || strings.Contains(text, "decisions_applied") {
+		t.Errorf("decisions are not looked up by their ID only:\n%s", text)
 	}
 }

@@ -282,10 +282,11 @@ func (t *txn) keepReaches(plan *decisionPlan) error {
 
 // keepPlaces writes the places of new reaches, and of those that have others now.
 func (t *txn) keepPlaces(plan *decisionPlan, used map[string]*newReach) error {
-	changed := map[int64]*newReach{}
+	changed, added := map[int64]*newReach{}, newPlacements()
 	for digest, reach := range used {
 		if reach != nil && reach.placed {
 			changed[plan.numbers[digest]] = reach
+			reach.placements.addTo(added, plan.numbers[digest])
 		}
 	}
 	var elsewhere []int64
@@ -316,6 +317,9 @@ func (t *txn) keepPlaces(plan *decisionPlan, used map[string]*newReach) error {
 	if err := t.Insert("reach_places", []string{"reach", "namespace", "kind", "name"}, places, ""); err != nil {
 		return err
 	}
+	if err := t.replacePlacements(newPlacements(), added); err != nil {
+		return err
+	}
 	if len(elsewhere) > 0 {
 		var joined []struct {
 			Reach   int64
@@ -330,11 +334,11 @@ func (t *txn) keepPlaces(plan *decisionPlan, used map[string]*newReach) error {
 				return err
 			}
 			if slices.ContainsFunc(members, func(id int64) bool { return plan.moved[id] != nil }) {
-				ids = append(ids, row.Reach)
+				elsewhere = append(elsewhere, row.Reach)
 			}
 		}
 	}
-	return inParts(ids, func(part []int64) error { return t.placeReaches(part, nil) })
+	return inParts(elsewhere, func(part []int64) error { return t.placeReaches(part, nil) })
 }
 
 // placedReaches are the reaches of decisions that have places.

@@ -43,7 +43,7 @@ func (s *Store) RecordExpiring(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		counts, err := countTold(tx.DB, rows, matched)
+		counts, err := countTold(tx.DB, tx.Dialect, rows, matched)
 		if err != nil {
 			return err
 		}

@@ -22,6 +22,8 @@ type txn struct {
 	changed bool
 	// gone are the namespaces of images that the transaction deletes.
 	gone map[imageName][]string
+	// namespaces are the numbers of namespaces in audiences.
+	namespaces namespaceNumbers
 	// movedImages are those that were given to moved.
 	movedImages map[int64]bool
 	// fixPackages and fixImages are those that were given to noteFixes; fixAll says that all packages may have changed.
