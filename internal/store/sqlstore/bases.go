@@ -17,6 +17,10 @@ import (
 
 // saveLayers keeps the layers of an image and the base image that it states.
 func saveLayers(tx *txn, image int64, catalog *model.Catalog) error {
+	var before []string
+	if err := tx.Raw("SELECT chain_id FROM image_layers WHERE image_pk = ? ORDER BY position", image).Scan(&before).Error; err != nil {
+		return err
+	}
 	if err := tx.Execute("DELETE FROM image_layers WHERE image_pk = ?", image); err != nil {
 		return err
 	}
@@ -25,6 +29,9 @@ func saveLayers(tx *txn, image int64, catalog *model.Catalog) error {
 		return err
 	}
 	chain := model.ChainIDs(catalog.Layers)
+	if !slices.Equal(before, chain) {
+		tx.noteLacks(image)
+	}
 	values := make([]any, 0, 6*len(chain))
 	for i, id := range chain {
 		values = append(values, image, i, catalog.Layers[i], id, boolean(i == len(chain)-1), path.Base(repository))

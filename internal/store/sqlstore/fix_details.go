@@ -259,11 +259,7 @@ func (r *fixReader) overdue(images []int64, entries []fixEntry) (map[fixPlace]in
 		return nil, err
 	}
 	err = due.eachIn(held, images, targets, once(func(t *dueTarget, f *dueFinding, _ int64, _ int) {
-		for _, place := range closing.places[t.image] {
-			if closing.findings[place.packageID][f.id] {
-				counts[place]++
-			}
-		}
+		closing.count(t, f, counts)
 		switch {
 		case !f.fixable:
 			counts[fixPlace{t.image, fixWait, 0}]++

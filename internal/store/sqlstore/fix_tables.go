@@ -172,7 +172,10 @@ func (s *Store) RefreshFixes(ctx context.Context) error {
 			after = ids[len(ids)-1]
 		}
 	}
-	return s.refreshAllTagFixes(ctx)
+	if err := s.refreshAllTagFixes(ctx); err != nil {
+		return err
+	}
+	return s.refreshKnownBases(ctx)
 }
 
 // packageFixChange is what became of the row of a package. A row without a package is none.

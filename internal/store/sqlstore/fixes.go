@@ -213,14 +213,14 @@ func (r *fixReader) entries() (entries []fixEntry, total int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	bases, err := r.baseEntries()
+	bases, number, err := r.baseEntries()
 	if err != nil {
 		return nil, 0, err
 	}
-	total += len(tags) + len(bases)
+	total += len(tags) + number
 	entries = slices.Concat(entries, r.behind(tags), r.behind(bases))
 	switch {
-	case r.among != nil && len(r.among) == 0:
+	case r.among != nil && len(r.among) == 0, r.query.Kind == store.FixNewerTag, r.query.Kind == store.FixNewerBase:
 	case r.query.Overdue:
 		overdue, more, err := r.overdueEntries()
 		if err != nil {
@@ -431,59 +431,14 @@ func (r *fixReader) nextUpdates(last *fixEntry, limit int) ([]packageFix, error)
 	return packages, err
 }
 
-// manyHolders is from how many images on only the first ones by name are read of those that hold a package.
-const manyHolders = 200
-
 // updatesIn makes entries of packages in the images that hold them, behind the page's token: as many as there is room for at least, if there are.
 func (r *fixReader) updatesIn(packages []packageFix, holders map[int64][]int64, room int) ([]fixEntry, error) {
-	var images []int64
-	number := 0
+	groups := make([]fixGroup, len(packages))
 	for i := range packages {
 		one := &packages[i]
-		list := holders[one.PackagePk]
-		slices.Sort(list)
-		continued := r.after != nil && r.after.Fix.RiskMicros == one.Sums.FixRisk && r.after.Fix.Fingerprint == one.Fingerprint
-		if len(list) > manyHolders {
-			behind := r.tx.Table("images AS i")
-			if continued {
-				behind = behind.Where("i.image_id >= ? AND (i.image_id > ? OR i.platform > ?)", r.after.ImageID, r.after.ImageID, r.after.Platform)
-			}
-			var err error
-			if list, err = firstImages(behind, list, room); err != nil {
-				return nil, err
-			}
-			holders[one.PackagePk] = list
-		}
-		images = append(images, list...)
-		if !continued {
-			number += len(list)
-		}
-		if number >= room {
-			packages = packages[:i+1]
-			break
-		}
+		groups[i] = fixGroup{imageFix{
+			Action: fixUpdate, PackagePk: one.PackagePk, Fingerprint: one.Fingerprint, RiskMicros: one.Sums.FixRisk, Kev: one.Sums.FixKev, Findings: one.Sums.FixFindings,
+		}, holders[one.PackagePk]}
 	}
-	names := map[int64]fixEntry{}
-	slices.Sort(images)
-	err := inParts(slices.Compact(images), func(part []int64) error {
-		var rows []fixEntry
-		err := r.tx.Raw("SELECT id AS image_pk, image_id, platform FROM images WHERE id IN ?", part).Scan(&rows).Error
-		for _, row := range rows {
-			names[row.Fix.ImagePk] = row
-		}
-		return err
-	})
-	var entries []fixEntry
-	for i := range packages {
-		one := &packages[i]
-		for _, image := range holders[one.PackagePk] {
-			entry := names[image]
-			entry.Fix = imageFix{
-				ImagePk: image, Action: fixUpdate, PackagePk: one.PackagePk, Fingerprint: one.Fingerprint,
-				RiskMicros: one.Sums.FixRisk, Kev: one.Sums.FixKev, Findings: one.Sums.FixFindings,
-			}
-			entries = append(entries, entry)
-		}
-	}
-	return r.behind(entries), err
+	return r.entriesOf(groups, room)
 }

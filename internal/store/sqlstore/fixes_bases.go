@@ -41,102 +41,52 @@ func (r *fixReader) baseTags() ([]baseTag, error) {
 	return bases, err
 }
 
-// baseChild is a matched image that the query chooses, and the highest layer at which one of some images ends that it was built on.
-type baseChild struct {
-	Entry fixEntry `gorm:"embedded"`
-	On    layer    `gorm:"embedded"`
-}
-
-// baseChildren reads the images that were built on images with these highest layers.
-func (r *fixReader) baseChildren(tops map[layer][]*baseTag) ([]baseChild, error) {
-	chosen := make(map[int64]bool, len(r.live))
-	for _, id := range r.live {
-		chosen[id] = true
+// baseChildren reads the matched images that the query chooses and that were built on images with these highest layers, by the highest of these layers.
+func (r *fixReader) baseChildren(tops map[layer][]*baseTag) (map[layer][]int64, error) {
+	byImage := make(map[int64]layer, len(tops))
+	for top, tags := range tops {
+		byImage[tags[0].Tag.ImagePk] = top // Copies of a base have the same children.
 	}
-	highest := map[int64]baseChild{}
-	var chains []string
-	for top := range tops {
-		chains = append(chains, top.ChainID)
+	built := map[layer][]int64{}
+	read := func(children *gorm.DB) error {
+		return eachList(children, r.s.db.Dialect(), "t.image_pk", "l.image_pk", func(base int64, list []int64) {
+			built[byImage[base]] = append(built[byImage[base]], list...)
+		})
 	}
-	slices.Sort(chains)
-	err := inParts(slices.Compact(chains), func(part []string) error {
-		var found []baseChild
-		rows := r.tx.Table("image_layers AS l").Joins("JOIN images i ON i.id = l.image_pk AND i.matched_at > 0").Where("l.chain_id IN ? AND l.is_top = 0", part)
-		if r.among == nil {
-			rows = rows.Where("EXISTS (SELECT 1 FROM image_uses u WHERE u.image_pk = l.image_pk)")
+	err := inParts(slices.Sorted(maps.Keys(byImage)), func(part []int64) error {
+		children := r.tx.Table("image_layers AS t").Joins("CROSS JOIN image_layers l").Joins("CROSS JOIN images i").
+			Where("t.image_pk IN ? AND "+isBuiltOn, part).
+			Where("i.id = l.image_pk AND i.matched_at > 0").Session(&gorm.Session{})
+		switch {
+		case r.among == nil:
+			return read(children.Where("EXISTS (SELECT 1 FROM image_uses u WHERE u.image_pk = l.image_pk)"))
+		case len(r.among)+len(r.live) <= r.s.fewImages:
+			chosen := distinctIDs(slices.Concat(slices.Collect(maps.Keys(r.among)), r.live))
+			return inParts(chosen, func(part []int64) error { return read(children.Where("l.image_pk IN ?", part)) })
+		default:
+			return read(children)
 		}
-		err := rows.Select("l.image_pk, i.image_id, i.platform, l.chain_id, l.position").Scan(&found).Error
-		for _, one := range found {
-			id := one.Entry.Fix.ImagePk
-			was, known := highest[id]
-			if tops[one.On] != nil && (r.among == nil || r.among[id] || chosen[id]) && (!known || was.On.Position < one.On.Position) {
-				highest[id] = one
-			}
-		}
-		return err
-	})
-	children := make([]baseChild, 0, len(highest))
-	for _, id := range slices.Sorted(maps.Keys(highest)) {
-		children = append(children, highest[id])
-	}
-	return children, err
-}
-
-// baseEntries reads the entries of newer tags of bases, in no order: at most one for each image.
-func (r *fixReader) baseEntries() ([]fixEntry, error) {
-	if !r.keeps(fixBase, 1) {
-		return nil, nil
-	}
-	bases, err := r.baseTags()
-	if err != nil || len(bases) == 0 {
-		return nil, err
-	}
-	tops := map[layer][]*baseTag{}
-	for i := range bases {
-		tops[bases[i].Top] = append(tops[bases[i].Top], &bases[i])
-	}
-	children, err := r.baseChildren(tops)
-	if err != nil {
-		return nil, err
-	}
-	images := map[int64][]int64{}
-	for i := range children {
-		for _, base := range tops[children[i].On] {
-			images[base.Tag.Sums.ID] = append(images[base.Tag.Sums.ID], children[i].Entry.Fix.ImagePk)
-		}
-	}
-	sums := map[[2]int64]tagSums{}
-	err = r.eachBaseClosed(images, func(fix, image, _ int64, closed *tagClosed) {
-		sum := sums[[2]int64{fix, image}]
-		sum.add(closed)
-		sums[[2]int64{fix, image}] = sum
 	})
 	if err != nil {
 		return nil, err
 	}
-	var entries []fixEntry
-	for i := range children {
-		entry := &children[i].Entry
-		var best *baseTag
-		for _, base := range tops[children[i].On] {
-			one := *base
-			id := one.Tag.Sums.ID
-			one.Tag.Sums = sums[[2]int64{id, entry.Fix.ImagePk}]
-			one.Tag.Sums.ID = id
-			if best == nil || one.better(best) {
-				best = &one
-			}
+	taken := map[int64]bool{}
+	if r.among != nil {
+		chosen := make(map[int64]bool, len(r.live))
+		for _, id := range r.live {
+			chosen[id] = true
 		}
-		if !best.Tag.pays() || !r.keeps(fixBase, best.Tag.Sums.Kev) {
-			continue
+		for top, list := range built {
+			built[top] = slices.DeleteFunc(list, func(id int64) bool { return !r.among[id] && !chosen[id] })
 		}
-		s := &best.Tag.Sums
-		entry.Fix = imageFix{
-			ImagePk: entry.Fix.ImagePk, Action: fixBase, PackagePk: s.ID, Fingerprint: best.Tag.Lookup, RiskMicros: s.RiskMicros, Kev: s.Kev, Findings: s.Findings,
-		}
-		entries = append(entries, *entry)
 	}
-	return r.overdueTags(entries)
+	for _, top := range slices.SortedFunc(maps.Keys(built), func(a, b layer) int { return cmp.Compare(b.Position, a.Position) }) {
+		built[top] = slices.DeleteFunc(built[top], func(id int64) bool { return taken[id] })
+		for _, id := range built[top] {
+			taken[id] = true
+		}
+	}
+	return built, nil
 }
 
 // eachBaseClosed calls visit for each package of an image in which a newer tag of its base closes a finding that counts, with the sums of these findings, which
@@ -165,14 +115,16 @@ func (r *fixReader) eachBaseClosed(images map[int64][]int64, visit func(fix, ima
 		if err != nil {
 			return err
 		}
-		err = r.eachHeld(children, packages, func(image, id int64) {
-			for _, fix := range on[image] {
-				sums := closed[id][fix]
-				if sums != nil && len(hidden) > 0 {
-					sums = sums.without(hidden[[2]int64{image, id}], found.lists[fix])
-				}
-				if sums != nil && sums.findings > 0 {
-					visit(fix, image, id, sums)
+		err = eachHeld(r.tx, r.s.db.Dialect(), r.s.fewImages, children, packages, func(id int64, holders []int64) {
+			for _, image := range holders {
+				for _, fix := range on[image] {
+					sums := closed[id][fix]
+					if sums != nil && len(hidden) > 0 {
+						sums = sums.without(hidden[[2]int64{image, id}], found.lists[fix])
+					}
+					if sums != nil && sums.findings > 0 {
+						visit(fix, image, id, sums)
+					}
 				}
 			}
 		})
@@ -213,28 +165,4 @@ func (r *fixReader) hiddenIn(images []int64, found *closings) (map[[2]int64][]*c
 		return err
 	})
 	return hidden, err
-}
-
-// eachHeld calls visit for each of some packages that one of some images holds, in order. Packages are read for all images at once if these are many.
-func (r *fixReader) eachHeld(images, packages []int64, visit func(image, packageID int64)) error {
-	chosen := make(map[int64]bool, len(images))
-	for _, id := range images {
-		chosen[id] = true
-	}
-	read := func(query *gorm.DB) error {
-		return eachList(query.Where("ip.excluded = 0"), r.s.db.Dialect(), "ip.package_pk", "ip.image_pk", func(id int64, list []int64) {
-			for _, image := range list {
-				if chosen[image] {
-					visit(image, id)
-				}
-			}
-		})
-	}
-	held := func(packages []int64) *gorm.DB {
-		return r.tx.Table("image_packages AS ip").Where("ip.package_pk IN ?", packages)
-	}
-	if len(images) > r.s.fewImages {
-		return inParts(packages, func(part []int64) error { return read(held(part)) })
-	}
-	return eachHolding(images, packages, func(images, packages []int64) error { return read(held(packages).Where("ip.image_pk IN ?", images)) })
 }

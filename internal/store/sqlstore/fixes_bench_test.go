@@ -60,14 +60,11 @@ func BenchmarkNewerTags(b *testing.B) {
 // the base.
 func BenchmarkNewerBases(b *testing.B) {
 	var times []listTime
-	eachFilled(b, fleet.Fleet{Images: bulk.Images, PerBase: 5000}, func(b *testing.B, s *Store) {
+	eachFilled(b, fleet.Fleet{Images: bulk.Images, PerBase: bulk.Images / 2}, func(b *testing.B, s *Store) {
 		b.Helper()
 		err := s.write(b.Context(), "fill", func(tx *txn) error {
-			// The first two images have the layers of their bases only.
-			for _, statement := range []string{"DELETE FROM image_layers WHERE image_pk <= 2 AND position > 3", "UPDATE image_layers SET is_top = 1 WHERE image_pk <= 2 AND position = 3"} {
-				if err := tx.Execute(statement); err != nil {
-					return err
-				}
+			if err := onlyBases(tx, 2*fleet.BasePackages); err != nil {
+				return err
 			}
 			return fillNewerTags(tx, []string{"1.0", "1"}, 2, 1)
 		})
@@ -76,6 +73,13 @@ func BenchmarkNewerBases(b *testing.B) {
 		}
 		if err := s.refreshAllTagFixes(b.Context()); err != nil {
 			b.Fatal(err)
+		}
+		for more := true; more; {
+			start := time.Now()
+			if more, err = s.CompareNewerTags(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+			fmt.Printf("%s: read what the images on a base lack: %s\n", b.Name(), time.Since(start).Round(time.Millisecond))
 		}
 		if err := analyze(b.Context(), s); err != nil {
 			b.Fatal(err)
@@ -94,6 +98,19 @@ func BenchmarkNewerBases(b *testing.B) {
 		list("seen-in-namespaces", store.OnlyNamespaces("namespace-0", "namespace-1", "namespace-7"), store.FixQuery{})
 		l.fixes()
 	})
+}
+
+// onlyBases makes the first two images those that all others were built on: they have the layers and packages of these bases only.
+func onlyBases(tx *txn, packages int) error {
+	for _, statement := range []string{
+		"DELETE FROM image_layers WHERE image_pk <= 2 AND position > 3", "UPDATE image_layers SET is_top = 1 WHERE image_pk <= 2 AND position = 3",
+		fmt.Sprintf("DELETE FROM image_packages WHERE image_pk <= 2 AND package_pk > %d", packages),
+	} {
+		if err := tx.Execute(statement); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // fillNewerTags gives the first images a lookup of each of some tags with a newer one that is matched. It closes all but one in some findings.

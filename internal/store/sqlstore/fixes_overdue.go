@@ -7,6 +7,60 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
+// overdueClosed counts the overdue findings that newer tags close, of images and of their bases. Of a few images it is read what they hold, and of more which
+// of all images hold what the tags close.
+func (r *fixReader) overdueClosed(entries []fixEntry) (map[fixPlace]int, error) {
+	images := make([]int64, len(entries))
+	for i := range entries {
+		images[i] = entries[i].Fix.ImagePk
+	}
+	images = distinctIDs(images)
+	if len(images) <= r.s.fewImages {
+		return r.overdue(images, entries)
+	}
+	counts := map[fixPlace]int{}
+	due, err := r.dueReader()
+	if err != nil || len(due.policies) == 0 {
+		return counts, err
+	}
+	closing, err := r.tagsClosing(entries)
+	if err != nil {
+		return nil, err
+	}
+	packages := map[int64]bool{}
+	err = inParts(rowsOfTags(entries, fixTag, fixBase), func(part []int64) error {
+		var ids []int64
+		err := r.tx.Raw("SELECT DISTINCT package_pk FROM tag_closings WHERE fix_pk IN ?", part).Scan(&ids).Error
+		for _, id := range ids {
+			packages[id] = true
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	targets, err := due.targets(nil, r.narrowed)
+	if err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(targets, func(id int64, _ []*dueTarget) bool { return closing.places[id] == nil })
+	due.until = r.s.now()
+	found, err := due.findings(packages)
+	if err != nil {
+		return nil, err
+	}
+	return counts, due.eachIn(&dueHoldings{findings: found}, nil, targets, once(func(t *dueTarget, f *dueFinding, _ int64, _ int) { closing.count(t, f, counts) }))
+}
+
+// count counts a finding of an image for the newer tags that close it.
+func (c *tagsClosing) count(t *dueTarget, f *dueFinding, counts map[fixPlace]int) {
+	for _, place := range c.places[t.image] {
+		if c.findings[place.packageID][f.id] {
+			counts[place]++
+		}
+	}
+}
+
 // overdueReader makes the entries of images that are not live, of what overdue findings it is told of.
 type overdueReader struct {
 	*fixReader

@@ -136,20 +136,11 @@ func (r *fixReader) overdueTags(entries []fixEntry) ([]fixEntry, error) {
 	if !r.query.Overdue {
 		return entries, nil
 	}
-	images := make([]int64, len(entries))
+	overdue, err := r.overdueClosed(entries)
 	for i := range entries {
-		images[i] = entries[i].Fix.ImagePk
+		entries[i].Overdue = overdue[entries[i].place()]
 	}
-	for part := range slices.Chunk(distinctIDs(images), overdueImages) {
-		overdue, err := r.overdue(part, entries)
-		if err != nil {
-			return nil, err
-		}
-		for i := range entries {
-			entries[i].Overdue += overdue[entries[i].place()]
-		}
-	}
-	return slices.DeleteFunc(entries, func(e fixEntry) bool { return e.Overdue == 0 }), nil
+	return slices.DeleteFunc(entries, func(e fixEntry) bool { return e.Overdue == 0 }), err
 }
 
 // countLiveTags reads the rows of newer tags of live images, with what they close for who asks.

@@ -22,6 +22,7 @@ func checkHeld(t *testing.T, s *Store) {
 	checkDecisions(t, s)
 	checkFixes(t, s)
 	checkTagFixes(t, s)
+	checkLacks(t, s)
 	checkReached(t, s)
 	const number = "SELECT COALESCE(MAX(g.number), 0) FROM generations g WHERE g.state = 'Current'"
 	const shown = "f.from_gen <= (" + number + ") AND f.until_gen > (" + number + ")" +

@@ -158,6 +158,7 @@ func forgetSBOM(tx *txn, image int64) error {
 		return err
 	}
 	tx.moved(image)
+	tx.noteLacks(image)
 	if err := forgetMatch(tx, image); err != nil {
 		return err
 	}

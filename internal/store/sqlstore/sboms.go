@@ -295,6 +295,7 @@ func replaceImagePackages(tx *txn, image int64, packages []model.HeldPackage, id
 	if err := tx.Insert("image_packages", []string{"image_pk", "package_pk", "excluded", "locations", "own"}, values, ""); err != nil || same {
 		return same, err
 	}
+	tx.noteLacks(image)
 	return false, tx.noteHeld(image, slices.Sorted(maps.Keys(before)))
 }
 

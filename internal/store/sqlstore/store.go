@@ -66,11 +66,11 @@ type Store struct {
 	// policyRows is store.MaxPolicyRows, but in tests.
 	policyRows int
 	// These are the bounds of this package with these names, but in tests.
-	fewImages, manyPackages, fewChosen int
-	encoder                            *zstd.Encoder
-	decoder                            *zstd.Decoder
-	rules                              decision.Rules
-	bases                              listedBases
+	fewImages, manyPackages, fewChosen, lackPart int
+	encoder                                      *zstd.Encoder
+	decoder                                      *zstd.Decoder
+	rules                                        decision.Rules
+	bases                                        listedBases
 
 	suppressed suppressedCount
 
@@ -86,7 +86,7 @@ var _ store.Store = (*Store)(nil)
 func Open(ctx context.Context, config Config) (*Store, error) {
 	s := &Store{
 		clock: config.Clock, log: config.Log, cluster: sqldb.Truncate(config.Cluster, maxIdentifier), changed: make(chan struct{}),
-		rules: config.Rules, policyRows: store.MaxPolicyRows, fewImages: fewImages, manyPackages: manyPackages, fewChosen: fewChosen,
+		rules: config.Rules, policyRows: store.MaxPolicyRows, fewImages: fewImages, manyPackages: manyPackages, fewChosen: fewChosen, lackPart: lackPart,
 		matcherVersion: decision.MatcherVersion,
 		matchBounds: matchBounds{
 			one: store.MaxDecisionMatches, all: store.MaxAllDecisionMatches, namespace: store.MaxNamespaceMatches, namespaced: store.MaxNamespacedMatches,

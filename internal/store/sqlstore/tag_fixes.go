@@ -247,6 +247,10 @@ func (s *tagSums) add(closed *tagClosed) {
 	s.RiskMicros, s.Kev, s.Findings = s.RiskMicros+closed.risk, s.Kev+closed.kev, s.Findings+closed.findings
 }
 
+func (s *tagSums) subtract(risk, kev, findings int64) {
+	s.RiskMicros, s.Kev, s.Findings = s.RiskMicros-risk, s.Kev-kev, s.Findings-findings
+}
+
 // countTagFixes makes the sums of rows what they should be.
 func (t *txn) countTagFixes(ids []int64, current int64) error {
 	var before []tagSums

@@ -160,14 +160,19 @@ func (s *Store) CompareNewerTags(ctx context.Context) (more bool, err error) {
 		return tx.Raw("SELECT x.lookup FROM tag_fixes x WHERE x.result_set = 0 AND NOT EXISTS (SELECT 1 "+waitingTags+" AND n.lookup = x.lookup) ORDER BY x.lookup LIMIT ?",
 			current, tagsAtATime).Scan(&ids).Error
 	})
-	if err != nil || len(ids) == 0 {
+	if err != nil {
 		return false, err
 	}
-	err = s.write(ctx, what, func(tx *txn) error {
-		tx.noteTags(ids, nil)
-		return nil
-	})
-	return len(ids) == tagsAtATime, err
+	if len(ids) > 0 {
+		err = s.write(ctx, what, func(tx *txn) error {
+			tx.noteTags(ids, nil)
+			return nil
+		})
+	}
+	if err != nil || len(ids) == tagsAtATime {
+		return err == nil, err
+	}
+	return s.knowBase(ctx)
 }
 
 // refreshAllTagFixes compares the newer tags of all lookups again.

@@ -32,6 +32,8 @@ type txn struct {
 	// tagLookups, tagPackages and tagImages are those that were given to noteTags.
 	tagLookups             map[string]bool
 	tagPackages, tagImages map[int64]bool
+	// lackImages are those that were given to noteLacks.
+	lackImages map[int64]bool
 }
 
 // newEvent is an event that is to be written.
@@ -107,6 +109,9 @@ func (s *Store) write(ctx context.Context, what string, work func(tx *txn) error
 			return err
 		}
 		if err := t.refreshTagFixes(); err != nil {
+			return err
+		}
+		if err := t.refreshLacks(); err != nil {
 			return err
 		}
 		wrote = len(t.events) > 0 || t.changed && request != nil

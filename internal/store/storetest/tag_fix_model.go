@@ -26,6 +26,9 @@ var tagFixModelTests = func() map[string]func(*testing.T, *fixture) {
 			m := newTagFixModel(t, f, seed)
 			for step := range tagFixSteps {
 				what := m.step()
+				if m.queries.IntN(2) == 0 {
+					m.compareLater()
+				}
 				m.check(store.AllNamespaces())
 				m.check([]store.Namespaces{store.OnlyNamespaces("a"), store.OnlyNamespaces("a", "b"), store.OnlyNamespaces("none")}[m.queries.IntN(3)])
 				for _, key := range m.keys {
@@ -337,6 +340,15 @@ func (m *tagFixModel) matchTags() string {
 		m.compareTags()
 	}
 	return fmt.Sprintf("match %d newer tags", len(ids))
+}
+
+// compareLater compares what transactions left out. That changes no list, but how it is read which packages of a base images lack.
+func (m *tagFixModel) compareLater() {
+	for more := true; more; {
+		var err error
+		more, err = m.CompareNewerTags(m.t.Context())
+		must(m.t, err)
+	}
 }
 
 // compareTags follows a change of what images or newer tags have.

@@ -1,0 +1,76 @@
+package sqlstore
+
+import (
+	"cmp"
+	"slices"
+)
+
+// fixGroup is a fix that is the same in some images.
+type fixGroup struct {
+	fix    imageFix
+	images []int64
+}
+
+// compare orders as fixOrder does, before images.
+func (g *fixGroup) compare(o *fixGroup) int {
+	return cmp.Or(cmp.Compare(o.fix.RiskMicros, g.fix.RiskMicros), cmp.Compare(g.fix.Fingerprint, o.fix.Fingerprint))
+}
+
+// entry is that of an image without its name.
+func (g *fixGroup) entry(image int64) fixEntry {
+	entry := fixEntry{Fix: g.fix}
+	entry.Fix.ImagePk = image
+	return entry
+}
+
+// manyHolders is from how many images on only the first ones by name are read of those of a group.
+const manyHolders = 200
+
+// entriesOf makes entries of groups in order, behind the page's token: as many as there is room for at least, if there are.
+func (r *fixReader) entriesOf(groups []fixGroup, room int) ([]fixEntry, error) {
+	number := 0
+	for i := range groups {
+		g := &groups[i]
+		if number >= room && g.compare(&groups[i-1]) != 0 { // Images of groups with the same order are sorted by their names.
+			groups = groups[:i]
+			break
+		}
+		slices.Sort(g.images)
+		continued := r.after != nil && r.after.Fix.RiskMicros == g.fix.RiskMicros && r.after.Fix.Fingerprint == g.fix.Fingerprint
+		if len(g.images) > manyHolders {
+			behind := r.tx.Table("images AS i")
+			if continued {
+				behind = behind.Where("i.image_id >= ? AND (i.image_id > ? OR i.platform > ?)", r.after.ImageID, r.after.ImageID, r.after.Platform)
+			}
+			var err error
+			if g.images, err = firstImages(behind, g.images, room); err != nil {
+				return nil, err
+			}
+		}
+		if !continued {
+			number += len(g.images)
+		}
+	}
+	var images []int64
+	for i := range groups {
+		images = append(images, groups[i].images...)
+	}
+	names := make(map[int64]fixEntry, len(images))
+	err := inParts(distinctIDs(images), func(part []int64) error {
+		var rows []fixEntry
+		err := r.tx.Raw("SELECT id AS image_pk, image_id, platform FROM images WHERE id IN ?", part).Scan(&rows).Error
+		for _, row := range rows {
+			names[row.Fix.ImagePk] = row
+		}
+		return err
+	})
+	var entries []fixEntry
+	for i := range groups {
+		for _, image := range groups[i].images {
+			entry := groups[i].entry(image)
+			entry.ImageID, entry.Platform = names[image].ImageID, names[image].Platform
+			entries = append(entries, entry)
+		}
+	}
+	return r.behind(entries), err
+}
