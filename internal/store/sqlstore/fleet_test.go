@@ -99,7 +99,7 @@ func storedAnswers(t *testing.T, s *Store, f fleet.Fleet) fleetAnswers {
 	must(err)
 	workloads, err := s.ListWorkloads(ctx, all, store.WorkloadQuery{Where: store.Where{}})
 	must(err)
-	owners, err := s.ListOwners(ctx, all, store.OwnerQuery{})
+	owners, err := s.ListGroups(ctx, all, store.GroupQuery{})
 	must(err)
 	affected, err := s.Affected(ctx, all, store.AffectedQuery{ID: fleet.CVE(f.WideCVE())})
 	must(err)
