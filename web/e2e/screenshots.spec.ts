@@ -40,6 +40,13 @@ const pictures: Record<string, Picture> = {
   "overview-empty": { path: "/", options: { images: 0 } },
   images: { path: "/images" },
   "images-by-base": { path: "/images?group=bases" },
+  "images-by-namespace": {
+    path: "/images?group=namespaces",
+    then: async (page) => {
+      await page.getByRole("button", { name: "First rows of payments" }).click();
+      await expect(page.getByRole("link", { name: /^List all/ })).toBeVisible();
+    },
+  },
   "images-error": {
     path: "/images",
     options: { fail: (path) => (path.includes("session") ? undefined : 400) },
