@@ -23,6 +23,7 @@ import { Select } from "@/components/ui/select";
 import { StatePanel } from "@/components/ui/state";
 import { Tabs } from "@/components/ui/tabs";
 import { useList } from "@/components/ui/use-list";
+import { DecideProvider } from "@/features/exceptions/decide-provider";
 import { isGrouping } from "@/features/groups/filters";
 import { GroupList } from "@/features/groups/group-list";
 import { Empty } from "@/features/session/empty";
@@ -160,7 +161,9 @@ function WorkloadList({
         />
       </FilterBar>
       <h2 className="sr-only">Workloads</h2>
-      <SelectedWorkloads selection={selection} />
+      <DecideProvider>
+        <SelectedWorkloads selection={selection} />
+      </DecideProvider>
       <SelectionProvider selection={selection}>
         <ListPanel
           label="Workloads"
