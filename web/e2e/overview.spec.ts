@@ -29,7 +29,6 @@ test("the first page says what is covered, what changed, what is due and what to
 });
 
 test("the changes fit a narrow screen, with a column for each period", async ({ page, open }) => {
-  const narrow = page.viewportSize();
   await page.setViewportSize({ width: 360, height: 800 });
   await open({}, "/");
   const changes = page.getByRole("region", { name: "Changes since" });
@@ -42,7 +41,6 @@ test("the changes fit a narrow screen, with a column for each period", async ({ 
   expect(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth)).toBe(true);
   await open({ trendDays: 1 }, "/");
   await expect(changes.getByRole("cell", { name: "No data that old" })).toHaveCount(2);
-  if (narrow) await page.setViewportSize(narrow);
 });
 
 test("activity shows what happened before and appears as it happens, the latest first", async ({
