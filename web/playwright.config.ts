@@ -5,6 +5,9 @@ import { defineConfig } from "@playwright/test";
 const installed = ["/usr/bin/chromium-headless-shell", "/usr/bin/chromium"];
 const browser = process.env.CHROMIUM ?? installed.find(existsSync);
 
+/** Tests of the pictures in docs/images. */
+const documentation = /the documentation shows/;
+
 export default defineConfig({
   testDir: "e2e",
   fullyParallel: true,
@@ -19,6 +22,15 @@ export default defineConfig({
     toHaveScreenshot: { maxDiffPixelRatio: 0.001 },
   },
   snapshotPathTemplate: "{testDir}/screenshots/{arg}{ext}",
+  projects: [
+    { name: "ui", grepInvert: documentation },
+    {
+      name: "documentation",
+      grep: documentation,
+      testMatch: "screenshots.spec.ts",
+      snapshotPathTemplate: "{testDir}/../../docs/images/{arg}{ext}",
+    },
+  ],
   use: {
     browserName: "chromium",
     viewport: { width: 1440, height: 900 },

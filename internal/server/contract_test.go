@@ -121,6 +121,7 @@ func visits() []visit {
 		{"/api/v1/bases", "/api/v1/bases", `"listed":[{"images":2,"pattern":"docker.io/library/alpine"},{"images":0,"pattern":"registry.example/base/*"}]`},
 		{"/api/v1/bases", "/api/v1/bases", `"images":1,"layers":1,"platform":"linux/amd64","scanned":1,"source":"listed","statedName":"docker.io/library/alpine:3.20","workloads":1`},
 		{"/api/v1/owners", "/api/v1/owners?due=true&text=shop", `"due":2,"images":1,"overdue":2`},
+		{"/api/v1/namespaces", "/api/v1/namespaces?due=true&text=shop", `"namespace":"shop"`},
 		{"/api/v1/reports/owners/{owner}", "/api/v1/reports/owners/Team%20Shop?since=2w", `"scope":{"kind":"Owner","name":"Team Shop"}`},
 		{"/api/v1/events", "/api/v1/events?since=0", `"image.matched"`},
 		{"/api/v1/session", "/api/v1/session", `"auth":"none"`},
@@ -165,9 +166,10 @@ func visits() []visit {
 		"/api/v1/fixes": {
 			"", "action=rebuild", "action=newerTag", "imageId=" + escape(scannedID), "kev=true", "overdue=true", "namespace=shop", "workload=web", "workloadKind=Deployment", "owner=Team+Shop", "noOwner=true", "pageSize=1", "format=json",
 		},
-		"/api/v1/bases":    {"", "namespace=shop", "workload=web", "workloadKind=Deployment", "owner=Team+Shop", "sort=-images", "sort=-severity", "pageSize=1", "format=json"},
-		"/api/v1/owners":   {"", "text=SHOP", "namespace=bank", "due=true", "sort=name", "sort=-severity", "pageSize=1", "format=json"},
-		"/api/v1/policies": {""},
+		"/api/v1/bases":      {"", "namespace=shop", "workload=web", "workloadKind=Deployment", "owner=Team+Shop", "sort=-images", "sort=-severity", "pageSize=1", "format=json"},
+		"/api/v1/namespaces": {"", "text=SHOP", "owner=Team+Shop", "noOwner=true", "due=true", "sort=name", "sort=-severity", "pageSize=1", "format=json"},
+		"/api/v1/owners":     {"", "text=SHOP", "namespace=bank", "due=true", "sort=name", "sort=-severity", "pageSize=1", "format=json"},
+		"/api/v1/policies":   {""},
 		"/api/v1/coverage": {
 			"", "state=Failed&state=Skipped", "reason=ImageNotFound", "namespace=shop", "workload=web", "text=SIDE", "owner=Team+Shop", "pageSize=1", "format=json",
 		},

@@ -95,6 +95,9 @@ func (e *export) VisitListBasesResponse(w http.ResponseWriter) error { return e.
 // VisitListOwnersResponse writes the answer.
 func (e *export) VisitListOwnersResponse(w http.ResponseWriter) error { return e.answer(w) }
 
+// VisitListNamespacesResponse writes the answer.
+func (e *export) VisitListNamespacesResponse(w http.ResponseWriter) error { return e.answer(w) }
+
 // VisitListCoverageResponse writes the answer.
 func (e *export) VisitListCoverageResponse(w http.ResponseWriter) error { return e.answer(w) }
 

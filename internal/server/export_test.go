@@ -164,6 +164,7 @@ func TestListsAsCSV(t *testing.T) {
 			"component_not_present", "'=1+1", "jane",
 		},
 		"/api/v1/bases?sort=-images":               {"chain_id", baseLayer, "1", olderID, "linux/amd64", "docker.io/library/alpine:3.20", "1", "1"},
+		"/api/v1/namespaces?text=shop":             {"namespace", "shop", "1", "1", "1", "1", "1", "0", "0", "0", "0", "2", "2", "0", "0"},
 		"/api/v1/owners?text=shop":                 {"owner", "Team Shop", "1", "1", "1", "1", "1", "0", "0", "0", "0", "2", "2", "0", "0"},
 		"/api/v1/coverage?state=Failed&pageSize=1": {"namespace", "shop", "Deployment", "web", "side", "Failed", "ImageNotFound", "gone", "'=side:1"},
 	} {

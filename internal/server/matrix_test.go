@@ -123,6 +123,7 @@ var matrix = map[string]matrixRow{
 	"GET /api/v1/notification-rules":             {other: "TestMatrixOfNotificationRules"},
 	"POST /api/v1/notification-rules/test":       {other: "TestMatrixOfNotificationRules"},
 	"GET /api/v1/bases":                          {targets: withQueries("/api/v1/bases", "?pageSize=1", "?sort=-severity", "?owner=common", "?namespace=bank", "?namespace=dark")},
+	"GET /api/v1/namespaces":                     {targets: withQueries("/api/v1/namespaces", "?pageSize=1", "?sort=-severity", "?text=bank", "?due=true", "?owner=common", "?noOwner=true")},
 	"GET /api/v1/owners":                         {targets: withQueries("/api/v1/owners", "?pageSize=1", "?sort=-severity", "?text=common", "?due=true", "?namespace=bank", "?namespace=dark")},
 	"GET /api/v1/search":                         {targets: []string{"/api/v1/search?text=shop", "/api/v1/search?text=bank", "/api/v1/search?text=dark", "/api/v1/search?text=registry.example&limit=20", "/api/v1/search?text=openssl", "/api/v1/search?text=openssl@1", "/api/v1/search?text=common", "/api/v1/search?text=CVE-2024-000&limit=1"}},
 	"GET /api/v1/coverage":                       {targets: withQueries("/api/v1/coverage", "?pageSize=1", "?owner=common", "?noOwner=true", "?state=Failed", "?text=broken", "?namespace=dark")},

@@ -71,6 +71,8 @@ func TestParametersAreRefused(t *testing.T) {
 		"/api/v1/search?text=ab&limit=0":                                           "limit is not in the range 1 to 20",
 		"/api/v1/search?text=ab&limit=21":                                          "limit is not in the range 1 to 20",
 		"/api/v1/bases?sort=name":                                                  `sort "name" is not one of -images, -severity`,
+		"/api/v1/namespaces?owner=a&noOwner=true":                                  "owner and noOwner are mutually exclusive",
+		"/api/v1/namespaces?sort=-risk":                                            `sort "-risk" is not one of name, -severity`,
 		"/api/v1/owners?due=soon":                                                  "due",
 		"/api/v1/owners?sort=-risk":                                                `sort "-risk" is not one of name, -severity`,
 		"/api/v1/images?source=Cloud":                                              `source "Cloud" is not one of Registry, ImageVolume`,
@@ -145,7 +147,7 @@ func FuzzQueries(f *testing.F) {
 	fixture := newFullFixture(f)
 	paths := []string{
 		"/api/v1/images", "/api/v1/images/" + escape(scannedID) + "/findings", "/api/v1/vulnerabilities", "/api/v1/vulnerabilities/CVE-2024-0000/affected", "/api/v1/vulnerabilities/CVE-2024-0000/exposures",
-		"/api/v1/packages", "/api/v1/workloads", "/api/v1/bases", "/api/v1/owners", "/api/v1/search", "/api/v1/fixes", "/api/v1/decisions", "/api/v1/coverage", "/api/v1/rollouts", "/api/v1/trends", "/api/v1/images/" + escape(scannedID) + "/presences", "/api/v1/policies",
+		"/api/v1/packages", "/api/v1/workloads", "/api/v1/bases", "/api/v1/owners", "/api/v1/namespaces", "/api/v1/search", "/api/v1/fixes", "/api/v1/decisions", "/api/v1/coverage", "/api/v1/rollouts", "/api/v1/trends", "/api/v1/images/" + escape(scannedID) + "/presences", "/api/v1/policies",
 		"/api/v1/databases/" + escape(build.ID) + "/changes", "/api/v1/events", "/api/v1/images/" + escape(scannedID),
 	}
 	for _, v := range visits() {

@@ -104,6 +104,7 @@ func routes(l Limits) map[string]route {
 		"GET /api/v1/workloads":                      reading(auth.VerbList),
 		"GET /api/v1/bases":                          reading(auth.VerbList),
 		"GET /api/v1/owners":                         reading(auth.VerbList),
+		"GET /api/v1/namespaces":                     reading(auth.VerbList),
 		"GET /api/v1/policies":                       expensive(reading(auth.VerbList)),
 		"GET /api/v1/search":                         costing(searchCost, reading(auth.VerbList)),
 		"GET /api/v1/notification-rules":             reading(auth.VerbList),

@@ -142,10 +142,10 @@ func (s *sealedStore) ListBases(ctx context.Context, in store.Namespaces, query 
 		func() (store.BasePage, error) { return s.Reader.ListBases(ctx, in, query) })
 }
 
-// ListOwners implements store.Reader.
-func (s *sealedStore) ListOwners(ctx context.Context, in store.Namespaces, query store.OwnerQuery) (store.OwnerPage, error) {
-	return paged(ctx, s, in, &query.Page, func(p *store.OwnerPage) *string { return &p.NextToken },
-		func() (store.OwnerPage, error) { return s.Reader.ListOwners(ctx, in, query) })
+// ListGroups implements store.Reader.
+func (s *sealedStore) ListGroups(ctx context.Context, in store.Namespaces, query store.GroupQuery) (store.GroupPage, error) {
+	return paged(ctx, s, in, &query.Page, func(p *store.GroupPage) *string { return &p.NextToken },
+		func() (store.GroupPage, error) { return s.Reader.ListGroups(ctx, in, query) })
 }
 
 // ListCoverage implements store.Reader.

@@ -89,8 +89,8 @@ func (o operations) Search(ctx context.Context, request api.SearchRequestObject)
 		return err
 	})
 	read(api.Owners, func() error {
-		found, err := o.s.store.ListOwners(ctx, visible(ctx), store.OwnerQuery{Text: text, Sort: store.SortOwnerSeverity, Page: page})
-		for _, one := range found.Owners {
+		found, err := o.s.store.ListGroups(ctx, visible(ctx), store.GroupQuery{Text: text, Sort: store.SortGroupSeverity, Page: page})
+		for _, one := range found.Groups {
 			answer.Owners = append(answer.Owners, toOwnerSummary(one))
 		}
 		return err

@@ -110,8 +110,8 @@ func (boundedStore) ListPackages(context.Context, store.Namespaces, store.Packag
 	return store.PackagePage{}, fmt.Errorf("list packages: %w", &store.LimitError{Detail: "more than 7 of them"})
 }
 
-func (s boundedStore) ListOwners(context.Context, store.Namespaces, store.OwnerQuery) (store.OwnerPage, error) {
-	return store.OwnerPage{}, s.owners
+func (s boundedStore) ListGroups(context.Context, store.Namespaces, store.GroupQuery) (store.GroupPage, error) {
+	return store.GroupPage{}, s.owners
 }
 
 // TestSearchBeyondBounds: a kind that the store cannot list is left out, and the others are not. Other errors fail the search.

@@ -34,9 +34,9 @@ type Server struct {
 	guard   *auth.Guard
 	// store answers requests: each read says what it may see.
 	store *sealedStore
-	// duePolicies and dueOwners are the answers about policies and owners.
+	// duePolicies and dueGroups are the answers about policies, owners and namespaces.
 	duePolicies *dueCounts[[]store.PolicySummary]
-	dueOwners   *dueCounts[store.OwnerPage]
+	dueGroups   *dueCounts[store.GroupPage]
 	hub         *live.Hub
 	// protection refuses requests that pages of other sites send.
 	protection *http.CrossOriginProtection
@@ -91,7 +91,7 @@ func New(config Config) (*Server, error) {
 		ready:   make(chan struct{}),
 		page:    page(config.Assets, config.BasePath),
 	}
-	s.duePolicies, s.dueOwners = newDueCounts[[]store.PolicySummary](config.Clock), newDueCounts[store.OwnerPage](config.Clock)
+	s.duePolicies, s.dueGroups = newDueCounts[[]store.PolicySummary](config.Clock), newDueCounts[store.GroupPage](config.Clock)
 	if s.protection, err = newProtection(config.Origin); err != nil {
 		return nil, err
 	}

@@ -135,6 +135,7 @@ func matrix() map[string]row {
 		"GET /api/v1/packages":                       reading("/api/v1/packages", 200),
 		"GET /api/v1/workloads":                      reading("/api/v1/workloads", 200),
 		"GET /api/v1/bases":                          reading("/api/v1/bases", 200),
+		"GET /api/v1/namespaces":                     reading("/api/v1/namespaces", 200),
 		"GET /api/v1/owners":                         reading("/api/v1/owners", 200),
 		"GET /api/v1/fixes":                          reading("/api/v1/fixes", 200),
 		"GET /api/v1/fixes/preview":                  reading("/api/v1/fixes/preview?action=rebuild&imageId={app}", 409),

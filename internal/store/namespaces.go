@@ -229,8 +229,8 @@ type Reader interface {
 	ListWorkloads(ctx context.Context, in Namespaces, query WorkloadQuery) (WorkloadPage, error)
 	// ListBases returns a page of the base images of the images that are chosen. Which images are bases follows from all visible images.
 	ListBases(ctx context.Context, in Namespaces, query BaseQuery) (BasePage, error)
-	// ListOwners returns a page of the owners of workloads that run images. What runs without an owner has an entry, too.
-	ListOwners(ctx context.Context, in Namespaces, query OwnerQuery) (OwnerPage, error)
+	// ListGroups returns a page of the owners, or the namespaces, of workloads that run images.
+	ListGroups(ctx context.Context, in Namespaces, query GroupQuery) (GroupPage, error)
 	// ListDecisions returns a page of decisions. Those of objects in namespaces are visible there, those of objects of the cluster, without what they stated before, to who sees
 	// findings that they match now, and all to who sees all namespaces.
 	ListDecisions(ctx context.Context, in Namespaces, query DecisionQuery) (DecisionPage, error)

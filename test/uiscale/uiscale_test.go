@@ -23,6 +23,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/scanner-operator/scanner-operator/internal/feed"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/server"
 	"github.com/scanner-operator/scanner-operator/internal/server/auth"
 	"github.com/scanner-operator/scanner-operator/internal/server/live"
@@ -68,6 +69,7 @@ func TestUI(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	decide(t, s, described)
 	url := serve(t, s)
 	changes := newChanges(s, described)
 	go changes.run(t.Context())
@@ -129,6 +131,25 @@ func seed(t *testing.T, dsn string, described fleet.Fleet) {
 	t.Logf("%d images were seeded in %s", described.Images, time.Since(start).Round(time.Second))
 }
 
+// decisionsOf is how many decisions there are, each about one vulnerability.
+func decisionsOf(f fleet.Fleet) int { return min(1000, f.CVEs()) }
+
+// decide adds decisions that suppress nothing, so that all counts stay.
+func decide(t *testing.T, s store.Store, f fleet.Fleet) {
+	t.Helper()
+	decisions := make([]store.Decision, decisionsOf(f))
+	for n := range decisions {
+		decisions[n] = store.Decision{
+			Object:          store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: fmt.Sprintf("exception-%d", n)},
+			Vulnerabilities: []string{fleet.CVE(n)}, Status: model.DecisionUnderInvestigation, Comment: "It is looked at.", Author: "jane@example.com",
+		}
+	}
+	problems, err := s.SyncDecisions(t.Context(), "specs", decisions)
+	if err != nil || len(problems) > 0 {
+		t.Fatalf("decide: %v, %v", problems, err)
+	}
+}
+
 // serve starts the API and the UI, with authentication and the limits of the program, and returns their address.
 func serve(t *testing.T, s *sqlstore.Store) string {
 	t.Helper()
@@ -184,9 +205,22 @@ type expected struct {
 	Namespace          string        `json:"namespace"`
 	NamespaceImages    int           `json:"namespaceImages"`
 	NamespaceWorkloads int           `json:"namespaceWorkloads"`
+	Namespaces         int           `json:"namespaces"`
+	Rollouts           int           `json:"rollouts"`
+	NamespaceRollouts  int           `json:"namespaceRollouts"`
+	Decisions          int           `json:"decisions"`
 	Image              expectedImage `json:"image"`
 	Wide               expectedCVE   `json:"wide"`
 	Narrow             expectedCVE   `json:"narrow"`
+	Compare            comparison    `json:"compare"`
+}
+
+// comparison is of two images. Opened and Closed count pairs of a vulnerability and the name of a package that only one of them has.
+type comparison struct {
+	From   string `json:"from"`
+	To     string `json:"to"`
+	Opened int    `json:"opened"`
+	Closed int    `json:"closed"`
 }
 
 type expectedImage struct {
@@ -220,7 +254,8 @@ func expectedOf(f fleet.Fleet) expected {
 			ID: fleet.Image(image).ImageID, Counts: f.Counts(image), Packages: len(packages), Namespace: fleet.Namespace(image), Workload: f.Workload(image), Owner: f.Owner(image),
 			CVE: fleet.CVE(f.FindingsOf(packages[2])[0].CVE),
 		},
-		Wide: cve(f.WideCVE()), Narrow: cve(narrow(f)),
+		Wide: cve(f.WideCVE()), Narrow: cve(narrow(f)), Namespaces: fleet.Namespaces,
+		Rollouts: f.Rollouts(), NamespaceRollouts: f.Rollouts() / fleet.Namespaces, Decisions: decisionsOf(f), Compare: compare(f, image, image+1),
 	}
 	for n := range f.Images {
 		if strings.Contains(fleet.Image(n).ImageID, text) {
@@ -228,6 +263,35 @@ func expectedOf(f fleet.Fleet) expected {
 		}
 	}
 	return e
+}
+
+func compare(f fleet.Fleet, from, to int) comparison {
+	type pair struct {
+		cve int
+		pkg string
+	}
+	pairs := func(image int) map[pair]bool {
+		all := map[pair]bool{}
+		for _, n := range f.PackagesOf(image) {
+			name, _, _ := f.Package(n)
+			for _, finding := range f.FindingsOf(n) {
+				all[pair{finding.CVE, name}] = true
+			}
+		}
+		return all
+	}
+	// only counts what one has and the other does not have.
+	only := func(one, other map[pair]bool) int {
+		count := 0
+		for finding := range one {
+			if !other[finding] {
+				count++
+			}
+		}
+		return count
+	}
+	before, after := pairs(from), pairs(to)
+	return comparison{From: fleet.Image(from).ImageID, To: fleet.Image(to).ImageID, Opened: only(after, before), Closed: only(before, after)}
 }
 
 // narrow is a vulnerability of a package that few images have.

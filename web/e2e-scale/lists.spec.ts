@@ -116,7 +116,7 @@ test("Packages", async ({ measured }) => {
   await measured.watch();
 });
 
-test("Workloads and owners", async ({ page, measured }) => {
+test("Workloads, owners and namespaces", async ({ page, measured }) => {
   const { images } = await live.now();
   await measured.open("/workloads");
   await measured.shows(`${number(expected.workloads + images)} workloads`);
@@ -133,6 +133,71 @@ test("Workloads and owners", async ({ page, measured }) => {
   const owners = expected.owners + Math.min(1, after.images);
   await measured.shows(`${number(owners)} rows`);
   await measured.total("/api/v1/owners?pageSize=1", owners);
+  await page.getByRole("tab", { name: "By namespace" }).click();
+  const namespaces = expected.namespaces + Math.min(1, after.images);
+  await measured.shows(`${number(namespaces)} namespaces`);
+  await measured.total("/api/v1/namespaces?pageSize=1", namespaces);
+  await page
+    .getByRole("button", { name: /^First rows of/ })
+    .first()
+    .click();
+  await expect(page.getByRole("link", { name: /^List (all )?\d+ workloads?$/ })).toBeVisible();
+  await measured.watch();
+});
+
+test("Rollouts", async ({ page, measured }) => {
+  await measured.open("/rollouts");
+  // An image that takes the place of another one is a rollout, too.
+  const { total } = await measured.get<{ total: number }>("/api/v1/rollouts?pageSize=1");
+  expect(total).toBeGreaterThanOrEqual(expected.rollouts);
+  await measured.shows(`${number(total)} rollouts`);
+  await live.start();
+  await measured.scroll({ rows: someRows });
+  await measured.top();
+  const namespace = page.getByRole("textbox", { name: "Namespace" });
+  await namespace.fill(expected.namespace);
+  await namespace.press("Enter");
+  await measured.shows(`${number(expected.namespaceRollouts)} rollouts`);
+  await measured.total(
+    `/api/v1/rollouts?pageSize=1&namespace=${expected.namespace}`,
+    expected.namespaceRollouts,
+  );
+  await page.getByRole("button", { name: "Clear filters" }).click();
+  await live.stop();
+  const after = await measured.get<{ total: number }>("/api/v1/rollouts?pageSize=1");
+  await measured.shows(`${number(after.total)} rollouts`);
+  await measured.watch();
+});
+
+test("Decisions", async ({ page, measured }) => {
+  await measured.open("/decisions");
+  await measured.shows(`${number(expected.decisions)} decisions`);
+  await measured.total("/api/v1/decisions?pageSize=1", expected.decisions);
+  await live.start();
+  await measured.scroll({ rows: someRows });
+  await measured.top();
+  const details = page.getByRole("button", { name: /^Details of/ }).first();
+  await details.click();
+  await expect(details).toHaveAttribute("aria-expanded", "true");
+  await page.getByRole("searchbox", { name: "Vulnerability" }).click();
+  await page.keyboard.type("CVE-2026-00007", { delay: 60 });
+  await measured.shows("1 decision");
+  await page.getByRole("button", { name: "Clear filters" }).click();
+  await measured.shows(`${number(expected.decisions)} decisions`);
+  // Decisions do not follow from images that come and go.
+  await measured.watch({ concerned: false });
+});
+
+test("Compare", async ({ page, measured }) => {
+  const { from, to, opened, closed } = expected.compare;
+  await measured.open(`/compare?${new URLSearchParams({ from, to }).toString()}`);
+  const shows = async (title: string, count: number) =>
+    expect(page.getByRole("region", { name: title }).getByText(`${number(count)} findings`)).toBeVisible();
+  await shows("Opened", opened);
+  await shows("Closed", closed);
+  await page.getByRole("button", { name: "Swap the images" }).click();
+  await shows("Opened", closed);
+  await shows("Closed", opened);
   await measured.watch();
 });
 

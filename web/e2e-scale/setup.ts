@@ -43,6 +43,10 @@ interface Setup {
     namespace: string;
     namespaceImages: number;
     namespaceWorkloads: number;
+    namespaces: number;
+    rollouts: number;
+    namespaceRollouts: number;
+    decisions: number;
     image: {
       id: string;
       counts: Counts;
@@ -54,6 +58,8 @@ interface Setup {
     };
     wide: Vulnerability;
     narrow: Vulnerability;
+    /** Two images, and what the second opens and closes. */
+    compare: { from: string; to: string; opened: number; closed: number };
   };
 }
 

@@ -91,6 +91,18 @@ for (const width of [360, 2560]) {
       });
     }
 
+    for (const list of ["images", "vulnerabilities", "workloads"]) {
+      test(`${list} by namespace, with an open row`, async ({ page, open }) => {
+        await open({ sums: { owners: true } }, `/${list}?group=namespaces`);
+        await page
+          .getByRole("button", { name: /^First rows of/ })
+          .first()
+          .click();
+        await expect(page.getByRole("link", { name: /^List all/ })).toBeVisible();
+        await expectFits(page);
+      });
+    }
+
     for (const path of ["/images?group=bases", "/workloads?group=bases", "/workloads?group=owners"]) {
       test(path, async ({ page, open }) => {
         await open({ sums: { owners: true } }, path);

@@ -28,6 +28,21 @@ test("the first page says what is covered, what changed, what is due and what to
   await expect(page).toHaveURL(/\/fixes\?image=/);
 });
 
+test("the changes fit a narrow screen, with a column for each period", async ({ page, open }) => {
+  await page.setViewportSize({ width: 360, height: 800 });
+  await open({}, "/");
+  const changes = page.getByRole("region", { name: "Changes since" });
+  await expect(changes.getByRole("row", { name: "Opened 7 35", exact: true })).toBeVisible();
+  await expect(changes.getByRole("row", { name: "Closed 2 10", exact: true })).toBeVisible();
+  await expect(changes.getByRole("row", { name: /^Critical [+−±]\S+ [+−±]\S+$/ })).toBeVisible();
+  expect(
+    await changes.locator("table").evaluate(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth),
+  ).toBe(true);
+  expect(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth)).toBe(true);
+  await open({ trendDays: 1 }, "/");
+  await expect(changes.getByRole("cell", { name: "No data that old" })).toHaveCount(2);
+});
+
 test("activity shows what happened before and appears as it happens, the latest first", async ({
   page,
   open,

@@ -33,6 +33,47 @@ test("an owner leads to its workloads, images and findings", async ({ page, open
   await expect(page.getByText("90 workloads")).toBeVisible();
 });
 
+for (const list of ["images", "vulnerabilities", "workloads"] as const) {
+  test(`${list} are grouped by owner and namespace, and a group opens by keyboard`, async ({
+    page,
+    open,
+  }) => {
+    const choose = async (by: "Owner" | "Namespace") => {
+      if (list === "workloads") return page.getByRole("tab", { name: `By ${by.toLowerCase()}` }).click();
+      await page.getByRole("combobox", { name: "Group by" }).click();
+      await page.getByRole("option", { name: by }).click();
+    };
+    await open(owned, `/${list}`);
+    await choose("Owner");
+    await expect(page).toHaveURL(new RegExp(`/${list}\\?group=owners$`));
+    await expect(page.getByText("4 rows")).toBeVisible();
+    await choose("Namespace");
+    await expect(page).toHaveURL(new RegExp(`/${list}\\?group=namespaces$`));
+    await expect(page.getByText("5 namespaces")).toBeVisible();
+    await page.getByLabel("Owner", { exact: true }).fill("platform-team@example.com");
+    await expect(page.getByText("2 namespaces")).toBeVisible();
+
+    const asked = page.waitForRequest((request) => {
+      const url = new URL(request.url());
+      return url.pathname.endsWith(`/${list}`) && url.searchParams.get("namespace") === "platform";
+    });
+    const group = page.getByRole("button", { name: "First rows of platform" });
+    await group.focus();
+    await page.keyboard.press("Enter");
+    await expect(group).toHaveAttribute("aria-expanded", "true");
+    expect(new URL((await asked).url()).searchParams.get("owner")).toBe("platform-team@example.com");
+    const all = page.getByRole("link", { name: new RegExp(`^List (all )?[0-9]+ ${list}`) });
+    await expect(all).toBeVisible();
+    await page.keyboard.press("Escape");
+    await expect(group).toHaveAttribute("aria-expanded", "false");
+
+    await page.getByRole("link", { name: "platform", exact: true }).click();
+    await expect(page).toHaveURL(new RegExp(`/${list}\\?namespace=platform&owner=platform-team`));
+    await expect(page.getByLabel("Namespace", { exact: true })).toHaveValue("platform");
+    await expect(page.getByRole("row").nth(1)).toBeVisible();
+  });
+}
+
 test("lists are filtered by owner", async ({ page, open }) => {
   for (const [path, api] of [
     ["/images", "images"],
@@ -69,7 +110,13 @@ test("owners are searched, sorted and shown on a narrow screen", async ({ page, 
 });
 
 test("hostile owners do nothing", async ({ page, open }) => {
-  for (const path of ["/workloads", "/workloads?group=owners", "/coverage", "/rollouts"]) {
+  for (const path of [
+    "/workloads",
+    "/workloads?group=owners",
+    "/workloads?group=namespaces",
+    "/coverage",
+    "/rollouts",
+  ]) {
     await open({ hostile: true }, path);
     await expect(page.getByText("<script>").first()).toBeVisible();
     expect(await page.evaluate(() => "__xss" in window)).toBe(false);

@@ -14,7 +14,7 @@ interface Picture {
   path: string | ((image: string, operator: RolloutOperator) => string);
   options?: OperatorOptions;
   /** What is done before the picture is taken. */
-  then?: (page: Page) => Promise<void>;
+  then?: (page: Page, operator: RolloutOperator) => Promise<void>;
 }
 
 const signedOut: OperatorOptions = { auth: "kubernetes", provider: "available" };
@@ -24,6 +24,17 @@ async function enter(page: Page, user: string) {
   await signIn(page, user);
   await page.waitForLoadState("networkidle");
 }
+
+const fixesPreview: Picture = {
+  path: "/fixes",
+  then: async (page) => {
+    await page
+      .getByRole("button", { name: /^Details of Update/ })
+      .first()
+      .click();
+    await expect(page.getByText("Leaves open")).toBeVisible();
+  },
+};
 
 const pictures: Record<string, Picture> = {
   overview: { path: "/", options: owned },
@@ -40,6 +51,13 @@ const pictures: Record<string, Picture> = {
   "overview-empty": { path: "/", options: { images: 0 } },
   images: { path: "/images" },
   "images-by-base": { path: "/images?group=bases" },
+  "images-by-namespace": {
+    path: "/images?group=namespaces",
+    then: async (page) => {
+      await page.getByRole("button", { name: "First rows of payments" }).click();
+      await expect(page.getByRole("link", { name: /^List all/ })).toBeVisible();
+    },
+  },
   "images-error": {
     path: "/images",
     options: { fail: (path) => (path.includes("session") ? undefined : 400) },
@@ -52,16 +70,7 @@ const pictures: Record<string, Picture> = {
   "image-newer-tags": { path: (image) => `${detailPath(image)}?tab=newer-tags` },
   "image-presences": { path: (image) => `${detailPath(image)}?tab=presences` },
   fixes: { path: "/fixes" },
-  "fixes-preview": {
-    path: "/fixes",
-    then: async (page) => {
-      await page
-        .getByRole("button", { name: /^Details of Update/ })
-        .first()
-        .click();
-      await expect(page.getByText("Leaves open")).toBeVisible();
-    },
-  },
+  "fixes-preview": fixesPreview,
   vulnerabilities: { path: "/vulnerabilities" },
   vulnerability: { path: "/vulnerabilities/CVE-2021-44228" },
   packages: { path: "/packages" },
@@ -100,14 +109,40 @@ const pictures: Record<string, Picture> = {
   },
 };
 
+/** The pictures of pages in docs/images, and how high they are. */
+const documented: Record<string, Picture & { height: number }> = {
+  fixes: { ...fixesPreview, height: 900 },
+  ui: {
+    path: "/",
+    options: { policies: 2 },
+    height: 1044,
+    then: async (page, operator) => {
+      const [first, second, third] = operator.images;
+      operator.event("image.cataloged", { packages: 121 }, first);
+      operator.event("image.introduced", { namespace: "payments", counts: { high: 3, medium: 12 } }, first);
+      operator.event("image.failed", { reason: "RegistryRateLimited" }, second);
+      operator.event("rollout.evaluated", {
+        id: 1,
+        workload: { namespace: "web", name: "storefront" },
+        opened: { medium: 1 },
+        closed: { critical: 1, high: 4, medium: 9 },
+      });
+      operator.event("image.cataloged", { packages: 64 }, third);
+      operator.event("database.updated", { changes: { opened: 126, closed: 58 } });
+      const activity = page.getByRole("region", { name: "Activity" });
+      await expect(activity.getByRole("listitem")).toHaveCount(6);
+    },
+  },
+};
+
 test.beforeAll(() => stopClock(noon));
 test.afterAll(() => stopClock());
 
 /** Opens a page and waits until it has loaded. */
 async function show(page: Page, open: Open, { path, options, then }: Picture) {
   await page.clock.setFixedTime(noon);
-  await open(options, (operator) =>
-    typeof path === "string" ? path : path(operator.images[0]?.imageId ?? "", operator),
+  const operator = await open(options, (begun) =>
+    typeof path === "string" ? path : path(begun.images[0]?.imageId ?? "", begun),
   );
   await page.waitForLoadState("networkidle");
   // Machines have different fonts of fixed width; the other one comes with the UI.
@@ -116,7 +151,7 @@ async function show(page: Page, open: Open, { path, options, then }: Picture) {
     sheet.replaceSync('.font-mono, code, pre { font-family: "Inter Variable" !important; }');
     document.adoptedStyleSheets.push(sheet);
   });
-  await then?.(page);
+  await then?.(page, operator);
 }
 
 for (const [name, picture] of Object.entries(pictures)) {
@@ -130,5 +165,13 @@ for (const [name, picture] of Object.entries(pictures)) {
     const tabs = page.getByRole("tablist");
     if (name.startsWith("image-")) await tabs.evaluate((list) => list.scrollIntoView());
     await expect(page).toHaveScreenshot(`${name}-narrow-dark.png`);
+  });
+}
+
+for (const [name, { height, ...picture }] of Object.entries(documented)) {
+  test(`the documentation shows ${name} as it is`, async ({ page, open }) => {
+    await page.setViewportSize({ width: 1440, height });
+    await show(page, open, picture);
+    await expect(page).toHaveScreenshot(`${name}.png`);
   });
 }

@@ -168,3 +168,34 @@ test("vulnerabilities are decided about together, and workloads exported", async
   const [namespace = "", kind = "", workload = ""] = row.split(",");
   await expect(boxes(page).nth(1)).toHaveAccessibleName(`Select ${namespace}/${kind}/${workload}`);
 });
+
+test("workloads are decided about by their images, in their namespaces", async ({ page, open }) => {
+  const operator = await open({}, "/workloads?sort=name");
+  const chosen = [0, 1].map((index) => operator.sums.workloads[index]);
+  for (const row of chosen) {
+    const { namespace, kind, name } = row?.workload ?? { namespace: "", kind: "", name: "" };
+    await page.getByRole("checkbox", { name: `Select ${namespace}/${kind}/${name}`, exact: true }).check();
+  }
+  const region = page.getByRole("region", { name: "Selected workloads" });
+  await expect(region.getByText("Results of images that run cannot be removed.")).toBeVisible();
+  await expect(region.getByRole("button", { name: "Remove" })).toHaveCount(0);
+  await region.getByRole("button", { name: "Decide" }).click();
+  const dialog = page.getByRole("dialog", { name: "Decide about vulnerabilities of 2 workloads" });
+  await dialog.getByRole("textbox", { name: "Vulnerabilities" }).fill("CVE-2021-44228");
+  await dialog.getByRole("textbox", { name: "Comment" }).fill("Not reachable.");
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await expect(dialog).toBeHidden();
+  const saved = [...operator.exceptions.items.values()].at(-1);
+  expect(saved?.spec.match.namespaceSelector).toEqual({
+    matchExpressions: [
+      {
+        key: "kubernetes.io/metadata.name",
+        operator: "In",
+        values: chosen.map((row) => row?.workload.namespace),
+      },
+    ],
+  });
+  const images = new Set(chosen.flatMap((row) => row?.images.map(({ imageId }) => imageId) ?? []));
+  expect(new Set(saved?.spec.match.images)).toEqual(images);
+  await expect(region).toBeHidden();
+});

@@ -1,6 +1,6 @@
 import { isRunning } from "./overview.ts";
 import type { CoverageSummary, Image, Workload } from "../src/gen/model/index.ts";
-import { sumCoverage, sumOwners, type Sums } from "./sums.ts";
+import { sumCoverage, sumNamespaces, sumOwners, type Sums } from "./sums.ts";
 import * as clock from "./clock.ts";
 
 const severities = ["Critical", "High", "Medium", "Low", "Negligible", "Unknown"] as const;
@@ -34,7 +34,7 @@ export function searchVersions({ packages }: Sums, text: string) {
 /** The rows of one kind that the parameters keep, and what its page holds beside them. */
 export function filterSums(
   sums: Sums,
-  kind: keyof Sums | "owners",
+  kind: keyof Sums | "owners" | "namespaces",
   params: URLSearchParams,
 ): { rows: object[]; extra?: { summary: CoverageSummary } } {
   const text = (params.get("text") ?? "").toLowerCase();
@@ -97,10 +97,13 @@ export function filterSums(
           )
           .sort((a, b) => (params.get("sort") === "-severity" ? b.counts.critical - a.counts.critical : 0)),
       };
-    case "owners": {
-      const rows = sumOwners(sums.workloads.filter(({ workload }) => within(workload))).filter(
-        (row) => text === "" || row.owner?.toLowerCase().includes(text),
-      );
+    case "owners":
+    case "namespaces": {
+      const kept = sums.workloads.filter(({ workload }) => within(workload));
+      const rows =
+        kind === "owners"
+          ? sumOwners(kept).filter((row) => text === "" || row.owner?.toLowerCase().includes(text))
+          : sumNamespaces(kept).filter((row) => row.namespace.toLowerCase().includes(text));
       return {
         rows:
           params.get("sort") === "-severity"

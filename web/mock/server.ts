@@ -250,7 +250,7 @@ export class MockOperator {
   /** Answers what is summed up over all images; tells whether it did. */
   #sums({ pathname, searchParams }: URL, response: ServerResponse, sums: Sums, images: Image[]): boolean {
     const [, kind = "", encoded = "", part = ""] =
-      /^\/api\/v1\/(trends|search|vulnerabilities|packages|workloads|owners|coverage)(?:\/([^/]+))?(?:\/([^/]+))?$/.exec(
+      /^\/api\/v1\/(trends|search|vulnerabilities|packages|workloads|owners|namespaces|coverage)(?:\/([^/]+))?(?:\/([^/]+))?$/.exec(
         pathname,
       ) ?? [];
     if (kind === "") return false;
@@ -264,7 +264,7 @@ export class MockOperator {
     else {
       const base = searchParams.get("base");
       const chosen = base ? { ...sums, workloads: workloadsOn(base, sums.workloads, images) } : sums;
-      const { rows, extra } = filterSums(chosen, kind as keyof Sums | "owners", searchParams);
+      const { rows, extra } = filterSums(chosen, kind as keyof Sums | "owners" | "namespaces", searchParams);
       json(response, { ...this.#page<object>(rows, searchParams), ...extra });
     }
     return true;

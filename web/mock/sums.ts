@@ -3,6 +3,7 @@ import type {
   ContainerCoverage,
   CoverageSummary,
   Image,
+  NamespaceSummary,
   OwnerSummary,
   PackageSummary,
   Presence,
@@ -69,6 +70,18 @@ export function sumOwners(workloads: WorkloadSummary[]): OwnerSummary[] {
     sums.set(owner ?? "", sum);
   }
   return [...sums].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, sum]) => sum);
+}
+
+/** The workloads by namespace. */
+export function sumNamespaces(workloads: WorkloadSummary[]): NamespaceSummary[] {
+  const names = [...new Set(workloads.map(({ workload }) => workload.namespace))].sort();
+  return names.flatMap((namespace) =>
+    sumOwners(
+      workloads
+        .filter(({ workload }) => workload.namespace === namespace)
+        .map((row) => ({ ...row, workload: { ...row.workload, owner: undefined } })),
+    ).map((sum) => ({ ...sum, namespace })),
+  );
 }
 
 /** What the operator sums up over all images. */

@@ -1383,6 +1383,42 @@ func (e GetSBOMParamsFormat) Valid() bool {
 	}
 }
 
+// Defines values for ListNamespacesParamsSort.
+const (
+	ListNamespacesParamsSortMinusSeverity ListNamespacesParamsSort = "-severity"
+	ListNamespacesParamsSortName          ListNamespacesParamsSort = "name"
+)
+
+// Valid indicates whether the value is a known member of the ListNamespacesParamsSort enum.
+func (e ListNamespacesParamsSort) Valid() bool {
+	switch e {
+	case ListNamespacesParamsSortMinusSeverity:
+		return true
+	case ListNamespacesParamsSortName:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListNamespacesParamsFormat.
+const (
+	ListNamespacesParamsFormatCsv  ListNamespacesParamsFormat = "csv"
+	ListNamespacesParamsFormatJson ListNamespacesParamsFormat = "json"
+)
+
+// Valid indicates whether the value is a known member of the ListNamespacesParamsFormat enum.
+func (e ListNamespacesParamsFormat) Valid() bool {
+	switch e {
+	case ListNamespacesParamsFormatCsv:
+		return true
+	case ListNamespacesParamsFormatJson:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListOwnersParamsSort.
 const (
 	ListOwnersParamsSortMinusSeverity ListOwnersParamsSort = "-severity"
@@ -2909,6 +2945,37 @@ type MatchDetail struct {
 
 	// Type exact-direct-match, exact-indirect-match or cpe-match.
 	Type string `json:"type"`
+}
+
+// NamespacePage defines model for NamespacePage.
+type NamespacePage struct {
+	Items         []NamespaceSummary `json:"items"`
+	NextPageToken *string            `json:"nextPageToken,omitempty"`
+
+	// Total Number of items on all pages.
+	Total int `json:"total"`
+}
+
+// NamespaceSummary defines model for NamespaceSummary.
+type NamespaceSummary struct {
+	// Counts Findings of these images; each image is counted once.
+	Counts Counts `json:"counts"`
+
+	// Due With the parameter due: number of findings of these images that are due in the namespace, including those that are overdue; absent if there is none.
+	Due *int `json:"due,omitempty"`
+
+	// Images Number of these images.
+	Images    int    `json:"images"`
+	Namespace string `json:"namespace"`
+
+	// Overdue Number of these findings whose due date has passed; absent if there is none.
+	Overdue *int `json:"overdue,omitempty"`
+
+	// Scanned Number of these images that have been matched.
+	Scanned int `json:"scanned"`
+
+	// Workloads Number of workloads of the namespace that run images.
+	Workloads int `json:"workloads"`
 }
 
 // NewException defines model for NewException.
@@ -4515,6 +4582,35 @@ type PutSBOMParams struct {
 	Platform *Platform `form:"platform,omitempty" json:"platform,omitempty"`
 }
 
+// ListNamespacesParams defines parameters for ListNamespaces.
+type ListNamespacesParams struct {
+	// Text Part of the name of the namespace, case-insensitive.
+	Text *string `form:"text,omitempty" json:"text,omitempty"`
+
+	// Owner Return what workloads with this owner run now.
+	Owner *Owner `form:"owner,omitempty" json:"owner,omitempty"`
+
+	// NoOwner Return what workloads without an owner run now. Cannot be combined with owner.
+	NoOwner *NoOwner `form:"noOwner,omitempty" json:"noOwner,omitempty"`
+
+	// Due Count the findings that are due, too. This takes longer, because the packages of all images of the namespaces are read.
+	Due  *bool                     `form:"due,omitempty" json:"due,omitempty"`
+	Sort *ListNamespacesParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+
+	// Format If absent, the Accept header selects the format; the default is json. csv contains the rows of all pages, at most 100,000.
+	Format *ListNamespacesParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+
+	// PageToken The nextPageToken of the previous page.
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+	PageSize  *PageSize  `form:"pageSize,omitempty" json:"pageSize,omitempty"`
+}
+
+// ListNamespacesParamsSort defines parameters for ListNamespaces.
+type ListNamespacesParamsSort string
+
+// ListNamespacesParamsFormat defines parameters for ListNamespaces.
+type ListNamespacesParamsFormat string
+
 // GetOverviewChangesParams defines parameters for GetOverviewChanges.
 type GetOverviewChangesParams struct {
 	// Since What the present is compared with: a duration before now such as 7d, 2w or 36h, a date such as 2026-03-01, or a time. Between one hour and
@@ -5019,6 +5115,9 @@ type ServerInterface interface {
 	// ScanImage Scan an image again
 	// (POST /api/v1/images/{imageId}/scan)
 	ScanImage(w http.ResponseWriter, r *http.Request, imageId ImageID)
+	// ListNamespaces List the namespaces of workloads with their findings
+	// (GET /api/v1/namespaces)
+	ListNamespaces(w http.ResponseWriter, r *http.Request, params ListNamespacesParams)
 	// ListNotificationRules List notification rules, with what became of their messages
 	// (GET /api/v1/notification-rules)
 	ListNotificationRules(w http.ResponseWriter, r *http.Request)
@@ -7627,6 +7726,130 @@ func (siw *ServerInterfaceWrapper) ScanImage(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
+// ListNamespaces operation middleware
+func (siw *ServerInterfaceWrapper) ListNamespaces(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListNamespacesParams
+
+	// ------------- Optional query parameter "text" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "text", r.URL.Query(), &params.Text, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "text"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "text", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "owner" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "owner", r.URL.Query(), &params.Owner, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "owner"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "owner", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "noOwner" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "noOwner", r.URL.Query(), &params.NoOwner, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "noOwner"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "noOwner", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "due" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "due", r.URL.Query(), &params.Due, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "due"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "due", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "sort" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sort", r.URL.Query(), &params.Sort, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sort"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sort", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", r.URL.Query(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "format"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "format", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", r.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageToken"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageToken", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageSize" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageSize", r.URL.Query(), &params.PageSize, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageSize"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageSize", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListNamespaces(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListNotificationRules operation middleware
 func (siw *ServerInterfaceWrapper) ListNotificationRules(w http.ResponseWriter, r *http.Request) {
 
@@ -9899,6 +10122,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}/sbom", wrapper.GetSBOM)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/images/{imageId}/sbom", wrapper.PutSBOM)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/images/{imageId}/scan", wrapper.ScanImage)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/namespaces", wrapper.ListNamespaces)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notification-rules", wrapper.ListNotificationRules)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notification-rules/test", wrapper.TestNotificationRule)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/overview", wrapper.GetOverview)
@@ -11355,6 +11579,65 @@ type ScanImagedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ScanImagedefaultApplicationProblemPlusJSONResponse) VisitScanImageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNamespacesRequestObject struct {
+	Params ListNamespacesParams
+}
+
+type ListNamespacesResponseObject interface {
+	VisitListNamespacesResponse(w http.ResponseWriter) error
+}
+
+type ListNamespaces200JSONResponse NamespacePage
+
+func (response ListNamespaces200JSONResponse) VisitListNamespacesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNamespaces200TextcsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ListNamespaces200TextcsvResponse) VisitListNamespacesResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ListNamespacesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListNamespacesdefaultApplicationProblemPlusJSONResponse) VisitListNamespacesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -12964,6 +13247,9 @@ type StrictServerInterface interface {
 	// ScanImage Scan an image again
 	// (POST /api/v1/images/{imageId}/scan)
 	ScanImage(ctx context.Context, request ScanImageRequestObject) (ScanImageResponseObject, error)
+	// ListNamespaces List the namespaces of workloads with their findings
+	// (GET /api/v1/namespaces)
+	ListNamespaces(ctx context.Context, request ListNamespacesRequestObject) (ListNamespacesResponseObject, error)
 	// ListNotificationRules List notification rules, with what became of their messages
 	// (GET /api/v1/notification-rules)
 	ListNotificationRules(ctx context.Context, request ListNotificationRulesRequestObject) (ListNotificationRulesResponseObject, error)
@@ -13830,6 +14116,32 @@ func (sh *strictHandler) ScanImage(w http.ResponseWriter, r *http.Request, image
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ScanImageResponseObject); ok {
 		if err := validResponse.VisitScanImageResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListNamespaces operation middleware
+func (sh *strictHandler) ListNamespaces(w http.ResponseWriter, r *http.Request, params ListNamespacesParams) {
+	var request ListNamespacesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListNamespaces(ctx, request.(ListNamespacesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListNamespaces")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListNamespacesResponseObject); ok {
+		if err := validResponse.VisitListNamespacesResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

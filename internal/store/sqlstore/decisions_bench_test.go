@@ -241,7 +241,7 @@ func timePolicies(b *testing.B, s *Store, out io.Writer) error {
 		}},
 		{"count what is due", func() error { _, err := s.ListPolicies(b.Context(), store.AllNamespaces()); return err }},
 		{"count what is due by owner", func() error {
-			_, err := s.ListOwners(b.Context(), store.AllNamespaces(), store.OwnerQuery{Due: true})
+			_, err := s.ListGroups(b.Context(), store.AllNamespaces(), store.GroupQuery{Due: true})
 			return err
 		}},
 		{"list vulnerabilities due soon", func() error {

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -17,10 +18,21 @@ import (
 // fillFleet fills a store that goes on being written through its methods.
 func fillFleet(ctx context.Context, s *Store, described fleet.Fleet) error {
 	f := filler{described}
-	if err := f.fill(ctx, s, f.answers, f.owners, f.namespaces, f.sequences); err != nil {
+	if err := f.fill(ctx, s, f.answers, f.owners, f.namespaces, f.queue, f.sequences); err != nil {
 		return err
 	}
-	return s.RecordDay(ctx)
+	for {
+		if taken, err := s.EvaluateRollouts(ctx, time.Time{}, store.MaxEvaluated); taken == 0 || err != nil {
+			return errors.Join(err, s.RecordDay(ctx))
+		}
+	}
+}
+
+// evaluatedRollouts is how many of the latest rollouts are evaluated. The others wait.
+const evaluatedRollouts = 300
+
+func (f filler) queue(tx *txn) error {
+	return tx.Execute("INSERT INTO rollout_queue (rollout_id, stage) SELECT id, ? FROM rollouts ORDER BY id DESC LIMIT ?", stageWaiting, evaluatedRollouts)
 }
 
 // answers says that all packages are answered, so that other images with them need no matching.
@@ -99,7 +111,7 @@ func storedAnswers(t *testing.T, s *Store, f fleet.Fleet) fleetAnswers {
 	must(err)
 	workloads, err := s.ListWorkloads(ctx, all, store.WorkloadQuery{Where: store.Where{}})
 	must(err)
-	owners, err := s.ListOwners(ctx, all, store.OwnerQuery{})
+	owners, err := s.ListGroups(ctx, all, store.GroupQuery{})
 	must(err)
 	affected, err := s.Affected(ctx, all, store.AffectedQuery{ID: fleet.CVE(f.WideCVE())})
 	must(err)

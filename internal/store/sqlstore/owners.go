@@ -2,8 +2,6 @@ package sqlstore
 
 import (
 	"cmp"
-	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -223,92 +221,3 @@ const forgottenOwner = `NOT EXISTS (SELECT 1 FROM image_uses u WHERE u.namespace
 		AND p.kind = workload_owners.kind)
 	AND NOT EXISTS (SELECT 1 FROM container_coverage c WHERE c.namespace = workload_owners.namespace AND c.kind = workload_owners.kind
 		AND c.name = workload_owners.name)`
-
-var ownerSorts = map[store.OwnerSort][]sqldb.SortKey{
-	store.SortOwnerName:     {{Column: "l.owner"}},
-	store.SortOwnerSeverity: append(slices.Clone(worstFirst), sqldb.SortKey{Column: "l.owner"}),
-}
-
-// ownerToken is what a page token of owners belongs to.
-type ownerToken struct {
-	List  string
-	Where store.Where
-	Text  string
-	Sort  store.OwnerSort
-}
-
-// ownerEntry is an owner with what the images sum up to.
-type ownerEntry struct {
-	Owner                      string
-	Workloads, Images, Scanned int
-	Counts                     countsRow `gorm:"embedded"`
-}
-
-func (r *ownerEntry) value(column string) string {
-	if value, found := r.Counts.value(column); found {
-		return value
-	}
-	return r.Owner
-}
-
-// ListOwners implements store.Reader.
-func (s *Store) ListOwners(ctx context.Context, in store.Namespaces, query store.OwnerQuery) (store.OwnerPage, error) {
-	const what = "list owners"
-	if query.Sort == "" {
-		query.Sort = store.SortOwnerName
-	}
-	keys, known := ownerSorts[query.Sort]
-	if !known {
-		return store.OwnerPage{}, fmt.Errorf("%s: unknown sort order %q", what, query.Sort)
-	}
-	token := ownerToken{"owners", query.Where, query.Text, query.Sort}
-	var page store.OwnerPage
-	err := s.read(ctx, what, func(tx *gorm.DB) error {
-		page = store.OwnerPage{}
-		used := uses(tx.Table("image_uses AS u").Joins("LEFT "+ownersOfUses), place{query.Where, in})
-		used = contains(used, s.db.Dialect(), query.Text, "w.owner").Session(&gorm.Session{})
-		workloads := tx.Table("(?) AS d", used.Distinct("COALESCE(w.owner, '') AS owner, u.namespace, u.kind, u.name")).
-			Select("d.owner, COUNT(*) AS workloads").Group("d.owner")
-		sums, err := ownedImages(tx, used)
-		if err != nil {
-			return err
-		}
-		entries := tx.Table("(?) AS s", sums).Joins("JOIN (?) n ON n.owner = s.owner", workloads).Select("s.*, n.workloads")
-		rows, next, total, err := readEntries(tx, entries, keys, query.Page, token, (*ownerEntry).value)
-		page.NextToken, page.Total, page.Owners = next, total, make([]store.OwnerSummary, len(rows))
-		for i := range rows {
-			row := &rows[i]
-			page.Owners[i] = store.OwnerSummary{
-				Owner: row.Owner, Workloads: row.Workloads, Images: row.Images, Scanned: row.Scanned, Counts: row.Counts.counts(),
-			}
-		}
-		if err != nil || !query.Due {
-			return err
-		}
-		return s.addDueOwners(tx, used, in, page.Owners)
-	})
-	if err != nil {
-		return store.OwnerPage{}, err
-	}
-	return page, nil
-}
-
-// ownedImages sums up the images that are used, each once for each owner w. A finding of an image does not count for an owner if decisions suppress it in all
-// of the owner's workloads that run the image.
-func ownedImages(tx, used *gorm.DB) (*gorm.DB, error) {
-	placed, err := somePlaced(tx)
-	if err != nil {
-		return nil, err
-	}
-	count := "i.%[1]s"
-	sums := tx.Table("(?) AS d", used.Distinct("COALESCE(w.owner, '') AS owner, u.image_pk")).Joins("JOIN images i ON i.id = d.image_pk")
-	if placed {
-		workloads := tx.Table("(?) AS o", used.Distinct("COALESCE(w.owner, '') AS owner, u.image_pk, u.namespace, u.kind, u.name")).
-			Select("o.owner, o.image_pk, o.namespace, o.kind, o.name, COUNT(*) OVER (PARTITION BY o.owner, o.image_pk) AS workloads")
-		closed := tx.Table("reached_namespaces AS y").Joins("JOIN (?) u ON u.image_pk = y.image_pk AND u.namespace = y.namespace", workloads).Where(hasWorkload).
-			Select("y.reach, y.image_pk, u.owner").Group("y.reach, y.image_pk, u.owner, u.workloads").Having("COUNT(*) = u.workloads")
-		sums = sums.Joins("LEFT JOIN (?) z ON z.image_pk = d.image_pk AND z.owner = d.owner", hidden(tx.Table("(?) AS y", closed), "y.image_pk, y.owner"))
-		count = "i.%[1]s - COALESCE(z.%[1]s, 0)"
-	}
-	return sums.Select("d.owner, COUNT(*) AS images, SUM(CASE WHEN i.matched_at > 0 THEN 1 ELSE 0 END) AS scanned, " + perCount("SUM("+count+") AS %[1]s")).Group("d.owner"), nil
-}

@@ -155,8 +155,10 @@ func (f *fixture) readIn(t *testing.T, in store.Namespaces) map[string]any {
 	add("packages", packages, err)
 	workloads, err := f.ListWorkloads(ctx, in, store.WorkloadQuery{Sort: store.SortWorkloadSeverity})
 	add("workloads", workloads, err)
-	owners, err := f.ListOwners(ctx, in, store.OwnerQuery{})
-	add("owners", owners, err)
+	for name, by := range map[string]store.GroupBy{"owners": store.ByOwner, "namespaces": store.ByNamespace} {
+		groups, err := f.ListGroups(ctx, in, store.GroupQuery{By: by})
+		add(name, groups, err)
+	}
 	policies, err := f.ListPolicies(ctx, in)
 	add("policies", policies, err)
 	overview, err := f.Overview(ctx, in)

@@ -21,38 +21,38 @@ func ownedUse(key model.ImageKey, namespace, name, owner string) store.Use {
 }
 
 // owners lists "owner: workloads w, images i" in the order of the store.
-func (f *fixture) owners(t *testing.T, in store.Namespaces, query store.OwnerQuery) []string {
+func (f *fixture) owners(t *testing.T, in store.Namespaces, query store.GroupQuery) []string {
 	t.Helper()
-	page, err := f.ListOwners(t.Context(), in, query)
+	page, err := f.ListGroups(t.Context(), in, query)
 	must(t, err)
 	texts := []string{}
-	for _, o := range page.Owners {
-		texts = append(texts, fmt.Sprintf("%s: workloads %d, images %d", o.Owner, o.Workloads, o.Images))
+	for _, o := range page.Groups {
+		texts = append(texts, fmt.Sprintf("%s: workloads %d, images %d", o.Name, o.Workloads, o.Images))
 	}
 	return texts
 }
 
 func (f *fixture) expectOwners(t *testing.T, step string, want ...string) {
 	t.Helper()
-	if diff := gocmp.Diff(append([]string{}, want...), f.owners(t, store.AllNamespaces(), store.OwnerQuery{})); diff != "" {
+	if diff := gocmp.Diff(append([]string{}, want...), f.owners(t, store.AllNamespaces(), store.GroupQuery{})); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", step, diff)
 	}
 }
 
 // expectReport expects that the report of an owner has the numbers of the list of owners.
-func (f *fixture) expectReport(t *testing.T, name string, in store.Namespaces, namespace string, owner store.OwnerSummary) {
+func (f *fixture) expectReport(t *testing.T, name string, in store.Namespaces, namespace string, owner store.Group) {
 	t.Helper()
 	if namespace != "" {
 		return // Reports are about all namespaces of an owner.
 	}
-	summary, err := f.Summary(t.Context(), in, store.SummaryQuery{Ownership: store.Ownership{Owner: owner.Owner, None: owner.Owner == ""}, Since: day.AddDate(-1, 0, 0), Limit: store.MaxSummaryRows})
+	summary, err := f.Summary(t.Context(), in, store.SummaryQuery{Ownership: store.Ownership{Owner: owner.Name, None: owner.Name == ""}, Since: day.AddDate(-1, 0, 0), Limit: store.MaxSummaryRows})
 	must(t, err)
 	if diff := gocmp.Diff(owner.Counts, summary.Counts); diff != "" {
-		t.Errorf("%s: counts of the report of %q (-owner +report):\n%s", name, owner.Owner, diff)
+		t.Errorf("%s: counts of the report of %q (-owner +report):\n%s", name, owner.Name, diff)
 	}
 	// Vulnerabilities that are open somewhere.
 	if worst := owner.Counts.Critical > 0; worst != (summary.Opened.Counts.Critical > 0) {
-		t.Errorf("%s: the report of %q lists %+v as opened, with counts %+v", name, owner.Owner, summary.Opened, owner.Counts)
+		t.Errorf("%s: the report of %q lists %+v as opened, with counts %+v", name, owner.Name, summary.Opened, owner.Counts)
 	}
 }
 
@@ -67,7 +67,7 @@ var ownerTests = map[string]func(*testing.T, *fixture){
 		f.expectOwners(t, "changed", ": workloads 1, images 1", "blue: workloads 2, images 2")
 		must(t, f.RecordUses(t.Context(), "other", []store.Use{ownedUse(a, "n", "db", "green")}))
 		f.expectOwners(t, "another scope", ": workloads 1, images 1", "blue: workloads 1, images 2", "green: workloads 1, images 1")
-		if diff := gocmp.Diff([]string{": workloads 1, images 1"}, f.owners(t, store.OnlyNamespaces("m"), store.OwnerQuery{})); diff != "" {
+		if diff := gocmp.Diff([]string{": workloads 1, images 1"}, f.owners(t, store.OnlyNamespaces("m"), store.GroupQuery{})); diff != "" {
 			t.Errorf("of one namespace: %s", diff)
 		}
 	},
@@ -204,7 +204,7 @@ var ownerTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("owners of a package: %s", diff)
 		}
 	},
-	"Decisions in some places suppress findings for some owners": func(t *testing.T, f *fixture) {
+	"Decisions in some places suppress findings for some owners and namespaces": func(t *testing.T, f *fixture) {
 		first, second := image("first", amd64), image("second", amd64)
 		for _, key := range []model.ImageKey{first, second} {
 			f.catalog(t, key, "1", catalogOf("a", "b"))
@@ -219,39 +219,42 @@ var ownerTests = map[string]func(*testing.T, *fixture){
 			return placed(exception("d", model.DecisionAcceptedRisk, []string{"CVE-1"}, nil), "s", namespaces, workloads...)
 		}
 		for _, c := range []struct {
-			step          string
-			decisions     []store.Decision
-			all, a, onlyB string
+			step                      string
+			decisions                 []store.Decision
+			all, a, onlyB, namespaces string
 		}{
-			{"none", nil, " 3, blue 3, red 6", "red 3", " 3, blue 3, red 3"},
-			{"one of two workloads", []store.Decision{in(nil, deployment("a", "web"))}, " 3, blue 3, red 6", "red 3", " 3, blue 3, red 3"},
-			{"all workloads with the image", []store.Decision{in([]string{"a"})}, " 3, blue 3, red 4", "red 1", " 3, blue 3, red 3"},
-			{"by name", []store.Decision{in(nil, deployment("a", "web"), deployment("a", "db"))}, " 3, blue 3, red 4", "red 1", " 3, blue 3, red 3"},
-			{"of another owner", []store.Decision{in(nil, deployment("b", "web"))}, " 3, blue 1, red 6", "red 3", " 3, blue 1, red 3"},
-			{"without an owner", []store.Decision{in(nil, deployment("b", "db"))}, " 1, blue 3, red 6", "red 3", " 1, blue 3, red 3"},
-			{"everywhere", []store.Decision{in([]string{"a", "b"})}, " 1, blue 1, red 2", "red 1", " 1, blue 1, red 1"},
-			{"removed", nil, " 3, blue 3, red 6", "red 3", " 3, blue 3, red 3"},
+			{"none", nil, " 3, blue 3, red 6", "red 3", " 3, blue 3, red 3", "a 3, b 6"},
+			{"one of two workloads", []store.Decision{in(nil, deployment("a", "web"))}, " 3, blue 3, red 6", "red 3", " 3, blue 3, red 3", "a 3, b 6"},
+			{"all workloads with the image", []store.Decision{in([]string{"a"})}, " 3, blue 3, red 4", "red 1", " 3, blue 3, red 3", "a 1, b 6"},
+			{"by name", []store.Decision{in(nil, deployment("a", "web"), deployment("a", "db"))}, " 3, blue 3, red 4", "red 1", " 3, blue 3, red 3", "a 1, b 6"},
+			{"of another owner", []store.Decision{in(nil, deployment("b", "web"))}, " 3, blue 1, red 6", "red 3", " 3, blue 1, red 3", "a 3, b 6"},
+			{"without an owner", []store.Decision{in(nil, deployment("b", "db"))}, " 1, blue 3, red 6", "red 3", " 1, blue 3, red 3", "a 3, b 6"},
+			{"everywhere", []store.Decision{in([]string{"a", "b"})}, " 1, blue 1, red 2", "red 1", " 1, blue 1, red 1", "a 1, b 2"},
+			{"removed", nil, " 3, blue 3, red 6", "red 3", " 3, blue 3, red 3", "a 3, b 6"},
 		} {
 			f.decide(t, c.decisions...)
 			for _, seen := range []struct {
 				in    store.Namespaces
-				query store.OwnerQuery
+				query store.GroupQuery
 				want  string
 			}{
-				{store.AllNamespaces(), store.OwnerQuery{}, c.all},
-				{store.OnlyNamespaces("a"), store.OwnerQuery{}, c.a},
-				{store.OnlyNamespaces("b"), store.OwnerQuery{}, c.onlyB},
-				{store.AllNamespaces(), store.OwnerQuery{Where: store.Where{Namespace: "b"}}, c.onlyB},
+				{store.AllNamespaces(), store.GroupQuery{}, c.all},
+				{store.OnlyNamespaces("a"), store.GroupQuery{}, c.a},
+				{store.OnlyNamespaces("b"), store.GroupQuery{}, c.onlyB},
+				{store.AllNamespaces(), store.GroupQuery{Where: store.Where{Namespace: "b"}}, c.onlyB},
+				{store.AllNamespaces(), store.GroupQuery{By: store.ByNamespace}, c.namespaces},
 			} {
-				page, err := f.ListOwners(t.Context(), seen.in, seen.query)
+				page, err := f.ListGroups(t.Context(), seen.in, seen.query)
 				must(t, err)
 				var got []string
-				for _, o := range page.Owners {
-					f.expectReport(t, fmt.Sprintf("%s, seen by %v", c.step, seen.in), seen.in, seen.query.Namespace, o)
-					got = append(got, fmt.Sprint(o.Owner, " ", o.Counts.Total()))
+				for _, group := range page.Groups {
+					if seen.query.By == store.ByOwner {
+						f.expectReport(t, fmt.Sprintf("%s, seen by %v", c.step, seen.in), seen.in, seen.query.Namespace, group)
+					}
+					got = append(got, fmt.Sprint(group.Name, " ", group.Counts.Total()))
 				}
 				if diff := gocmp.Diff(seen.want, strings.Join(got, ", ")); diff != "" {
-					t.Errorf("%s, seen by %v, %+v (-want +got):\n%s", c.step, seen.in, seen.query.Where, diff)
+					t.Errorf("%s, seen by %v, %+v (-want +got):\n%s", c.step, seen.in, seen.query, diff)
 				}
 			}
 		}
@@ -321,28 +324,36 @@ func unowned(w store.Workload) store.Workload {
 	return w
 }
 
-func (m *searchModel) checkOwners() {
-	query := store.OwnerQuery{
-		Where: m.randomWhere(), Text: m.randomText("RE", "e", "_"), Sort: []store.OwnerSort{"", store.SortOwnerSeverity}[m.random.IntN(2)],
+func (m *searchModel) checkGroups() {
+	query := store.GroupQuery{
+		By: []store.GroupBy{store.ByOwner, store.ByNamespace}[m.random.IntN(2)], Where: m.randomWhere(), Text: m.randomText("RE", "e", "_"), Sort: []store.GroupSort{"", store.SortGroupSeverity}[m.random.IntN(2)],
 	}
-	comparePages(m.t, fmt.Sprintf("owners %+v", query), m.listedOwners(query), func(page store.Page) ([]store.OwnerSummary, string, int, error) {
+	comparePages(m.t, fmt.Sprintf("groups %+v", query), m.listedGroups(query), func(page store.Page) ([]store.Group, string, int, error) {
 		query.Page = page
-		got, err := m.ListOwners(m.t.Context(), store.AllNamespaces(), query)
-		return got.Owners, got.NextToken, got.Total, err
+		got, err := m.ListGroups(m.t.Context(), store.AllNamespaces(), query)
+		return got.Groups, got.NextToken, got.Total, err
 	})
 }
 
-// listedOwners is what ListOwners should return.
-func (m *searchModel) listedOwners(query store.OwnerQuery) []store.OwnerSummary {
-	var all []store.OwnerSummary
-	for _, owner := range []string{"", "red", "blue"} {
-		if query.Text != "" && (owner == "" || !strings.Contains(owner, strings.ToLower(query.Text))) {
+// listedGroups is what ListGroups should return.
+func (m *searchModel) listedGroups(query store.GroupQuery) []store.Group {
+	nameOf := func(w store.Workload) string { return m.owners[w] }
+	if query.By == store.ByNamespace {
+		nameOf = func(w store.Workload) string { return w.Namespace }
+	}
+	names := map[string]bool{}
+	for use := range m.running() {
+		names[nameOf(use.Workload)] = true
+	}
+	var all []store.Group
+	for name := range names {
+		if query.Text != "" && (name == "" || !strings.Contains(name, strings.ToLower(query.Text))) {
 			continue
 		}
-		one := store.OwnerSummary{Owner: owner}
+		one := store.Group{Name: name}
 		images, workloads := map[string]bool{}, map[string]bool{}
 		for use := range m.running() {
-			if m.owners[use.Workload] != owner || !m.chosen(query.Where, use.Workload) {
+			if nameOf(use.Workload) != name || !m.chosen(query.Where, use.Workload) {
 				continue
 			}
 			once(workloads, fmt.Sprint(use.Workload), &one.Workloads)
@@ -365,11 +376,11 @@ func (m *searchModel) listedOwners(query store.OwnerQuery) []store.OwnerSummary 
 			all = append(all, one)
 		}
 	}
-	slices.SortFunc(all, func(a, b store.OwnerSummary) int {
-		if query.Sort == store.SortOwnerSeverity {
-			return cmp.Or(compareWorst(a.Counts, b.Counts), cmp.Compare(a.Owner, b.Owner))
+	slices.SortFunc(all, func(a, b store.Group) int {
+		if query.Sort == store.SortGroupSeverity {
+			return cmp.Or(compareWorst(a.Counts, b.Counts), cmp.Compare(a.Name, b.Name))
 		}
-		return cmp.Compare(a.Owner, b.Owner)
+		return cmp.Compare(a.Name, b.Name)
 	})
 	return all
 }
@@ -377,8 +388,8 @@ func (m *searchModel) listedOwners(query store.OwnerQuery) []store.OwnerSummary 
 // checkFindingsByOwner expects the counts of the list of owners.
 func (m *searchModel) checkFindingsByOwner() {
 	want := map[string]store.Counts{}
-	for _, one := range m.listedOwners(store.OwnerQuery{}) {
-		want[one.Owner] = one.Counts
+	for _, one := range m.listedGroups(store.GroupQuery{}) {
+		want[one.Name] = one.Counts
 	}
 	found, err := m.FindingsByOwner(m.t.Context(), 2)
 	must(m.t, err)

@@ -380,7 +380,7 @@ func (m *policyModel) check(in store.Namespaces) {
 	}
 	expectTexts(m.t, fmt.Sprintf("images with overdue findings, seen by %v", in), got, overdueImages...)
 	m.checkFixes(in, found)
-	m.checkOwners(in, found)
+	m.checkGroups(in, found)
 	m.checkDueLists(in, found)
 	m.checkSummary(in, found)
 	policies, err := m.ListPolicies(m.t.Context(), in)

@@ -12,19 +12,24 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-// checkOwners expects that the list of owners counts each finding once in each image, on the earliest date of the owner's workloads.
-func (m *policyModel) checkOwners(in store.Namespaces, found map[int][]model.Finding) {
+// checkGroups expects that the lists of owners and namespaces count each finding once in each image, on the earliest date of the group's workloads.
+func (m *policyModel) checkGroups(in store.Namespaces, found map[int][]model.Finding) {
 	m.t.Helper()
 	type numbers struct{ Due, Overdue int }
 	where := store.Where{Namespace: []string{"", "dev"}[m.random.IntN(2)]}
+	by := []store.GroupBy{store.ByOwner, store.ByNamespace}[m.queries.IntN(2)]
 	want := map[string]numbers{}
 	for i, findings := range found {
-		byOwner := map[string][]store.Use{}
+		groups := map[string][]store.Use{}
 		for _, use := range m.usesIn(i, in, where) {
-			byOwner[use.Workload.Owner] = append(byOwner[use.Workload.Owner], use)
+			name := use.Workload.Owner
+			if by == store.ByNamespace {
+				name = use.Workload.Namespace
+			}
+			groups[name] = append(groups[name], use)
 		}
-		for owner, uses := range byOwner {
-			n := want[owner]
+		for name, uses := range groups {
+			n := want[name]
 			for j := range findings {
 				if d := m.deadline(&findings[j], uses); d != nil {
 					n.Due++
@@ -33,17 +38,17 @@ func (m *policyModel) checkOwners(in store.Namespaces, found map[int][]model.Fin
 					}
 				}
 			}
-			want[owner] = n
+			want[name] = n
 		}
 	}
 	got := map[string]numbers{}
-	page, err := m.ListOwners(m.t.Context(), in, store.OwnerQuery{Where: where, Due: true})
+	page, err := m.ListGroups(m.t.Context(), in, store.GroupQuery{By: by, Where: where, Due: true})
 	must(m.t, err)
-	for _, one := range page.Owners {
-		got[one.Owner] = numbers{one.Due, one.Overdue}
+	for _, one := range page.Groups {
+		got[one.Name] = numbers{one.Due, one.Overdue}
 	}
 	if diff := gocmp.Diff(want, got); diff != "" {
-		m.t.Errorf("due findings of owners, %+v, seen by %v (-want +got):\n%s", where, in, diff)
+		m.t.Errorf("due findings of groups by %d, %+v, seen by %v (-want +got):\n%s", by, where, in, diff)
 	}
 }
 

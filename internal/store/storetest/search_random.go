@@ -29,7 +29,7 @@ var searchModelTests = func() map[string]func(*testing.T, *fixture) {
 					m.checkExposures()
 					m.checkPackages()
 					m.checkWorkloads()
-					m.checkOwners()
+					m.checkGroups()
 					m.checkImages()
 					m.checkFixes()
 					m.checkSummary()

@@ -193,13 +193,13 @@ func (h *history) readLists(reads map[string]func(f *fixture) (any, error)) {
 			return got.Bases, got.NextToken, got.Total, err
 		})
 	}
-	owners := store.OwnerQuery{Where: where, Text: []string{"", "", "RE"}[h.random.IntN(3)], Sort: []store.OwnerSort{store.SortOwnerName, store.SortOwnerSeverity}[h.random.IntN(2)], Due: true}
-	reads[fmt.Sprintf("ListOwners %+v", owners)] = func(f *fixture) (any, error) {
-		return pages(1, func(page store.Page) ([]store.OwnerSummary, string, any, error) {
-			query := owners
+	groups := store.GroupQuery{By: []store.GroupBy{store.ByOwner, store.ByNamespace}[h.random.IntN(2)], Where: where, Text: []string{"", "", "RE"}[h.random.IntN(3)], Sort: []store.GroupSort{store.SortGroupName, store.SortGroupSeverity}[h.random.IntN(2)], Due: true}
+	reads[fmt.Sprintf("ListGroups %+v", groups)] = func(f *fixture) (any, error) {
+		return pages(1, func(page store.Page) ([]store.Group, string, any, error) {
+			query := groups
 			query.Page = page
-			got, err := f.ListOwners(ctx, in, query)
-			return got.Owners, got.NextToken, got.Total, err
+			got, err := f.ListGroups(ctx, in, query)
+			return got.Groups, got.NextToken, got.Total, err
 		})
 	}
 	reads[fmt.Sprintf("ListCoverage %+v", where)] = func(f *fixture) (any, error) {

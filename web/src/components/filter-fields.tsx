@@ -1,3 +1,5 @@
+import { X } from "lucide-react";
+import { Button } from "@/components/ui/button";
 import { Select, type Option } from "@/components/ui/select";
 import { TextFilter } from "@/components/ui/text-filter";
 import { ToggleButton } from "@/components/ui/toggle-button";
@@ -128,6 +130,20 @@ export function OwnerFilter({ value, onChange }: Props<string>) {
       onChange={onChange}
       className="w-32"
     />
+  );
+}
+
+/** States that only what has no owner is listed, and lists the rest again. */
+export function WithoutOwner({ what, onClear }: { what: string; onClear: () => void }) {
+  return (
+    <Button
+      onClick={onClear}
+      aria-label={`Show ${what} with any owner`}
+      className="border-accent bg-accent-soft"
+    >
+      Without an owner
+      <X aria-hidden />
+    </Button>
   );
 }
 

@@ -126,6 +126,7 @@ func listsOf(w *figures, other string) map[string]shows {
 		v1 + "packages":                       {v1 + "packages", inItems("counts"), 1},
 		v1 + "workloads":                      {v1 + "workloads", inItems("counts"), 2},
 		v1 + "owners":                         {v1 + "owners", inItems("counts"), 1},
+		v1 + "namespaces":                     {v1 + "namespaces", inItems("counts"), 1},
 		v1 + "bases":                          {v1 + "bases", inItems("counts"), 1},
 		v1 + "search":                         {v1 + "search?text=" + id, number("vulnerabilities"), 1},
 		v1 + "fixes":                          {v1 + "fixes", inItems("counts"), 1},

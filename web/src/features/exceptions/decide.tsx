@@ -4,7 +4,7 @@ import { useNow } from "@/lib/clock";
 import { plural } from "@/lib/format";
 import { visible } from "@/lib/text";
 import { useDecide } from "./decide-provider";
-import { draftFor, draftForImages, maxImages, type Subject } from "./draft";
+import { draftFor, draftForImages, notNamed, type Subject } from "./draft";
 
 interface Props {
   /** What is decided about. */
@@ -54,13 +54,7 @@ export function Decide({ subjects, label = "Decide", size = "sm", onSaved }: Pro
 export function DecideAboutImages({ imageIds, onSaved }: { imageIds: string[]; onSaved: () => void }) {
   const now = useNow();
   const decide = useDecide();
-  const { named } = draftForImages(imageIds, now);
-  const reason =
-    imageIds.length > maxImages
-      ? `To decide, select at most ${maxImages} images.`
-      : named < imageIds.length
-        ? "Exceptions cannot name images without a digest."
-        : undefined;
+  const reason = notNamed(imageIds, now);
   if (reason) return <p className="max-w-72 text-[13px] text-muted">{reason}</p>;
   return (
     <Button

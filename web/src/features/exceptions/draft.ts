@@ -1,4 +1,11 @@
-import type { ExceptionKind, ExceptionSpec, ExceptionSpecStatus, LabelSelector, Package } from "@/gen/model";
+import type {
+  ExceptionKind,
+  ExceptionSpec,
+  ExceptionSpecStatus,
+  LabelSelector,
+  Package,
+  Workload,
+} from "@/gen/model";
 import { dayOf, parseDay, startOf } from "@/lib/day";
 import { describeSelector, parseSelector } from "./selector";
 
@@ -162,6 +169,37 @@ export function draftForImages(imageIds: string[], now: number, namespaces?: str
   const images = distinct(imageIds.filter((imageId) => imagePattern.test(imageId)));
   const draft = { ...begun(now, namespaces), images: images.slice(0, maxImages), someImages: true };
   return { draft: { ...draft, ...withEntered(draft, "") }, named: images.length };
+}
+
+/** Why an exception cannot name all of some images; undefined if it can. */
+export function notNamed(imageIds: string[], now: number): string | undefined {
+  if (imageIds.length > maxImages)
+    return `To decide, select at most ${maxImages} images: these are ${imageIds.length}.`;
+  return draftForImages(imageIds, now).named < imageIds.length
+    ? "Exceptions cannot name images without a digest."
+    : undefined;
+}
+
+/** The label of each namespace that has its name. */
+const nameLabel = "kubernetes.io/metadata.name";
+
+/** A draft about the images that workloads run, in the namespaces of these workloads. */
+export function draftForWorkloads(
+  workloads: Pick<Workload, "namespace">[],
+  imageIds: string[],
+  now: number,
+  namespaces?: string[],
+): Draft {
+  const { draft } = draftForImages(imageIds, now, namespaces);
+  const [first = "", ...others] = distinct(workloads.map(({ namespace }) => namespace));
+  if (others.length === 0) return { ...draft, where: "namespace", namespace: first };
+  // An exception of several namespaces is one of the cluster, which a user of some namespaces cannot write.
+  if (namespaces) return { ...draft, namespace: "" };
+  return {
+    ...draft,
+    where: "namespaces",
+    namespaceLabels: `${nameLabel} in (${[first, ...others].join(",")})`,
+  };
 }
 
 /** The IDs in a text; empty if one of them cannot be of a vulnerability. */

@@ -7,10 +7,12 @@ import { Decisions, DecisionBadge, SuppressedMark } from "./decisions";
 import {
   draftFor,
   draftForImages,
+  draftForWorkloads,
   draftOf,
   kindOf,
   manifestOf,
   missing,
+  notNamed,
   specOf,
   withEntered,
   type Reach,
@@ -141,6 +143,45 @@ spec:
     expect({ ...renamed, ...withEntered(renamed, "CVE-1-3") }.name).toBe("mine");
     for (const text of [...hostileTexts, "CVE-1-1 b!", "CVE-1-1 ".concat(many(101))])
       expect(missing({ ...draft, ...withEntered(draft, text) }), text).toHaveProperty("vulnerabilities");
+  });
+
+  it("is about the images of workloads, in their namespaces", () => {
+    const image = (digit: string) => `docker.io/library/nginx@sha256:${digit.repeat(64)}`;
+    const about = (namespaces: string[], seen?: string[]) =>
+      draftForWorkloads(
+        namespaces.map((namespace) => ({ namespace })),
+        [image("a"), image("b")],
+        now,
+        seen,
+      );
+    expect(about(["shop", "shop"])).toMatchObject({
+      where: "namespace",
+      namespace: "shop",
+      name: "2-images",
+    });
+    expect(about(["shop"], ["bank", "shop"])).toMatchObject({ where: "namespace", namespace: "shop" });
+    const two = {
+      ...about(["shop", "bank", "shop"]),
+      ...withEntered(about(["shop"]), "CVE-1-1"),
+      comment: "why",
+    };
+    expect(missing(two)).toEqual({});
+    expect(specOf(two).match).toEqual({
+      vulnerabilities: ["CVE-1-1"],
+      images: [image("a"), image("b")],
+      namespaceSelector: {
+        matchExpressions: [{ key: "kubernetes.io/metadata.name", operator: "In", values: ["shop", "bank"] }],
+      },
+    });
+    // A user of some namespaces cannot write an exception of the cluster.
+    expect(about(["shop", "bank"], ["bank", "shop"])).toMatchObject({ where: "namespace", namespace: "" });
+  });
+
+  it("names all images or none", () => {
+    const images = Array.from({ length: 51 }, (_, index) => `a/b@sha256:${String(index).padStart(64, "0")}`);
+    expect(notNamed(images.slice(1), now)).toBeUndefined();
+    expect(notNamed(images, now)).toContain("at most 50 images: these are 51");
+    expect(notNamed(["a/b@sha256:".padEnd(75, "0"), "nginx:1"], now)).toContain("without a digest");
   });
 
   it("is an object in a namespace or of the cluster, where somebody says so", () => {

@@ -1,3 +1,4 @@
+import type { ReactNode } from "react";
 import { LoadError } from "@/components/ui/load-error";
 import { Skeleton } from "@/components/ui/skeleton";
 import { useLimits } from "@/features/session/namespaces";
@@ -8,13 +9,14 @@ import { cn } from "@/lib/cn";
 import { formatCompact, formatDay } from "@/lib/format";
 import { costlyKey } from "@/lib/lists";
 import { severities, totalFindings } from "@/lib/severity";
+import { useMediaQuery } from "@/lib/use-media-query";
 import { Panel } from "./card";
 import { changeSince, signed, type Since } from "./since";
 
 const periods = [
   { days: 1, name: "Yesterday" },
   { days: 7, name: "Last week" },
-];
+] as const;
 
 const urgent = severities.slice(0, 3);
 
@@ -31,35 +33,64 @@ export function ChangesCard() {
     >
       {error && <LoadError error={error} onRetry={() => void refetch()} />}
       {data && <Changes items={data.items} />}
-      {!data && !error && <Skeleton className="mt-3 h-24" />}
+      {!data && !error && <Skeleton className="mt-3 h-24 max-sm:h-69" />}
     </Panel>
   );
 }
 
 const heading = "px-1 py-1 text-right font-normal";
 
+/** What has changed in one period. */
+interface Changed {
+  name: string;
+  since: Since | undefined;
+  vulnerabilities: Vulnerabilities;
+}
+
+function useChanged(items: TrendDay[], { days, name }: (typeof periods)[number]): Changed {
+  const since = changeSince(items, days);
+  return {
+    name: since && !since.exact ? formatDay(since.day) : name,
+    since,
+    vulnerabilities: useVulnerabilities(days),
+  };
+}
+
 function Changes({ items }: { items: TrendDay[] }) {
   const perNamespace = useLimits() !== undefined;
+  const narrow = useMediaQuery("(max-width: 639px)");
+  const changed = [useChanged(items, periods[0]), useChanged(items, periods[1])];
+  const Table = narrow ? NarrowTable : WideTable;
+  return (
+    <Table
+      changed={changed}
+      counted={perNamespace ? "Findings per image and namespace" : "Findings per image"}
+      hint={perNamespace ? "The findings of an image count once in each namespace" : undefined}
+    />
+  );
+}
+
+interface TableProps {
+  changed: Changed[];
+  /** What the findings are counted by, and what that means. */
+  counted: string;
+  hint: string | undefined;
+}
+
+const onceHint = "Each vulnerability counts once, whatever has it";
+
+/** A row for each period. */
+function WideTable({ changed, counted, hint }: TableProps) {
   return (
     <div tabIndex={0} role="region" aria-label="Changes since, table" className="overflow-x-auto">
       <table className="tabular mt-2 w-full min-w-104 table-fixed text-[13px]">
         <thead className="text-xs text-muted">
           <tr>
             <td className="w-24" />
-            <th
-              scope="colgroup"
-              colSpan={urgent.length + 1}
-              className={heading}
-              title={perNamespace ? "The findings of an image count once in each namespace" : undefined}
-            >
-              {perNamespace ? "Findings per image and namespace" : "Findings per image"}
+            <th scope="colgroup" colSpan={urgent.length + 1} className={heading} title={hint}>
+              {counted}
             </th>
-            <th
-              scope="colgroup"
-              colSpan={2}
-              className={cn(heading, "pl-3")}
-              title="Each vulnerability counts once, whatever has it"
-            >
+            <th scope="colgroup" colSpan={2} className={cn(heading, "pl-3")} title={onceHint}>
               Vulnerabilities
             </th>
           </tr>
@@ -84,8 +115,15 @@ function Changes({ items }: { items: TrendDay[] }) {
           </tr>
         </thead>
         <tbody>
-          {periods.map(({ days, name }) => (
-            <Period key={days} name={name} days={days} since={changeSince(items, days)} />
+          {changed.map(({ name, since, vulnerabilities }, index) => (
+            <tr key={index} className="border-t border-line">
+              <th scope="row" className="py-1.5 text-left font-medium" title={since && formatDay(since.day)}>
+                {name}
+              </th>
+              <Differences since={since} />
+              <Count of={vulnerabilities} which="opened" className="pl-3" />
+              <Count of={vulnerabilities} which="closed" className="pl-1" />
+            </tr>
           ))}
         </tbody>
       </table>
@@ -93,14 +131,79 @@ function Changes({ items }: { items: TrendDay[] }) {
   );
 }
 
-function Period({ name, days, since }: { name: string; days: number; since: Since | undefined }) {
+/** A column for each period. */
+function NarrowTable({ changed, counted, hint }: TableProps) {
+  const row = "border-t border-line";
+  const head = "py-1.5 text-left font-normal";
+  return (
+    <table className="tabular mt-2 w-full table-fixed text-[13px]">
+      <thead className="text-xs text-muted">
+        <tr>
+          <td />
+          {changed.map(({ name, since }, index) => (
+            <th key={index} scope="col" className={heading} title={since && formatDay(since.day)}>
+              {name}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        <Heading title={hint}>{counted}</Heading>
+        <tr className={row}>
+          <th scope="row" className={head}>
+            All
+          </th>
+          {changed.map(({ since }, index) =>
+            since ? (
+              <Difference key={index} value={since.total} />
+            ) : (
+              <td
+                key={index}
+                rowSpan={urgent.length + 1}
+                className="py-1.5 pl-2 text-right align-top text-muted"
+              >
+                No data that old
+              </td>
+            ),
+          )}
+        </tr>
+        {urgent.map(({ key, name }) => (
+          <tr key={key} className={row}>
+            <th scope="row" className={head}>
+              {name}
+            </th>
+            {changed.map(({ since }, index) => since && <Difference key={index} value={since.more[key]} />)}
+          </tr>
+        ))}
+      </tbody>
+      <tbody>
+        <Heading title={onceHint}>Vulnerabilities</Heading>
+        {(["opened", "closed"] as const).map((which) => (
+          <tr key={which} className={row}>
+            <th scope="row" className={head}>
+              {which === "opened" ? "Opened" : "Closed"}
+            </th>
+            {changed.map(({ vulnerabilities }, index) => (
+              <Count key={index} of={vulnerabilities} which={which} className="px-1" />
+            ))}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function Heading({ title, children }: { title: string | undefined; children: ReactNode }) {
   return (
     <tr className="border-t border-line">
-      <th scope="row" className="py-1.5 text-left font-medium" title={since && formatDay(since.day)}>
-        {since && !since.exact ? formatDay(since.day) : name}
+      <th
+        scope="rowgroup"
+        colSpan={periods.length + 1}
+        title={title}
+        className="pt-2.5 pb-1 text-left text-xs font-normal text-muted"
+      >
+        {children}
       </th>
-      <Differences since={since} />
-      <Vulnerabilities days={days} />
     </tr>
   );
 }
@@ -126,8 +229,14 @@ function Differences({ since }: { since: Since | undefined }) {
 const knew = ({ since, knownSince }: OverviewChanges) =>
   knownSince !== undefined && Date.parse(knownSince) <= Date.parse(since);
 
-/** How many vulnerabilities were opened and closed in so many days. */
-function Vulnerabilities({ days }: { days: number }) {
+/** How many vulnerabilities were opened and closed; undefined as long as that is not known. */
+interface Vulnerabilities {
+  opened?: SeverityCounts;
+  closed?: SeverityCounts;
+  failed: boolean;
+}
+
+function useVulnerabilities(days: number): Vulnerabilities {
   const { data, error } = useGetOverviewChanges(
     { since: `${days}d` },
     {
@@ -138,24 +247,19 @@ function Vulnerabilities({ days }: { days: number }) {
       },
     },
   );
-  const known = data && knew(data);
-  return (
-    <>
-      <Count counts={known ? data.opened : undefined} failed={error !== null} className="pl-3" />
-      <Count counts={known ? data.closed : undefined} failed={error !== null} className="pl-1" />
-    </>
-  );
+  return { ...(data && knew(data) && { opened: data.opened, closed: data.closed }), failed: error !== null };
 }
 
 function Count({
-  counts,
-  failed,
+  of,
+  which,
   className,
 }: {
-  counts: SeverityCounts | undefined;
-  failed: boolean;
+  of: Vulnerabilities;
+  which: "opened" | "closed";
   className: string;
 }) {
+  const { [which]: counts, failed } = of;
   if (!counts) {
     return (
       <td

@@ -64,7 +64,7 @@ function Content({ data }: { data: Overview }) {
         <TopActions />
         <div className="grid content-start gap-3">
           {/* Of one height before and after the changes are known: the activity below stays where it is. */}
-          <div className="grid min-h-45">
+          <div className="grid min-h-45 max-sm:min-h-90">
             <ChangesCard />
           </div>
           <Activity />

@@ -18,11 +18,20 @@ export function explainWait(reason: string): string {
   return explainReason(reason)?.what ?? reason;
 }
 
-/** What a rollout did to what is vulnerable, in two lines at most; or why that is not known. */
-export function Evaluation({ evaluation }: { evaluation: RolloutEvaluation }) {
+/**
+ * What a rollout did to what is vulnerable, in two lines at most; or why that is not known. It is of one height, so that nothing moves when a rollout is
+ * evaluated.
+ */
+export const Evaluation = ({ evaluation }: { evaluation: RolloutEvaluation }) => (
+  <span className="grid min-h-12.5 grid-cols-[minmax(0,1fr)] content-center">
+    <Evaluated evaluation={evaluation} />
+  </span>
+);
+
+function Evaluated({ evaluation }: { evaluation: RolloutEvaluation }) {
   switch (evaluation.state) {
     case "evaluated":
-      return <Evaluated opened={evaluation.opened ?? none} closed={evaluation.closed ?? none} />;
+      return <Changes opened={evaluation.opened ?? none} closed={evaluation.closed ?? none} />;
     case "waiting":
       return <Waiting waits={evaluation.waitingFor ?? []} />;
     case "timedOut":
@@ -48,7 +57,7 @@ function Line({ icon, children }: { icon: ReactNode; children: ReactNode }) {
   );
 }
 
-function Evaluated({ opened, closed }: { opened: Counts; closed: Counts }) {
+function Changes({ opened, closed }: { opened: Counts; closed: Counts }) {
   if (totalFindings(opened) + totalFindings(closed) === 0) {
     return (
       <Line icon={<CircleCheck className="size-4 shrink-0 text-ok" aria-hidden />}>
@@ -70,10 +79,17 @@ function Evaluated({ opened, closed }: { opened: Counts; closed: Counts }) {
   );
 }
 
+/** Two lines, however many images it waits for: one that is scanned leaves the other where it is. */
 function Waiting({ waits }: { waits: RolloutWait[] }) {
+  const single = waits.length === 1;
   return (
     <Line icon={<Clock className="size-4 shrink-0 text-muted" aria-hidden />}>
-      {waits.length === 0 && "Waiting for evaluation"}
+      {waits.length === 0 && (
+        <>
+          <span className="block truncate">Waiting for evaluation</span>
+          <span className="block truncate text-muted">Both images are scanned</span>
+        </>
+      )}
       {waits.map((wait, index) => (
         <span
           key={index}
@@ -88,7 +104,10 @@ function Waiting({ waits }: { waits: RolloutWait[] }) {
           >
             {parseImageId(visible(wait.imageId)).name}
           </Link>
-          <span className="untrusted text-muted">: {visible(explainWait(wait.reason))}</span>
+          <span className={cn("untrusted text-muted", single && "block truncate")}>
+            {!single && ": "}
+            {visible(explainWait(wait.reason))}
+          </span>
         </span>
       ))}
     </Line>

@@ -120,7 +120,7 @@ describe("the evaluation", () => {
     const container = show(
       <Evaluation evaluation={{ state: "waiting", waitingFor: [{ ...side("b"), reason: "NotMatched" }] }} />,
     );
-    expect(container).toHaveTextContent(/Waiting for b: The SBOM has not been matched/);
+    expect(container).toHaveTextContent(/Waiting for bThe SBOM has not been matched/);
     expect(screen.getByRole("link", { name: "b" })).toHaveAttribute(
       "href",
       expect.stringMatching(/^\/images\/docker\.io/),

@@ -7,7 +7,16 @@ import {
 import { address, choice, day, flag, names, oneOf, orAbsent, share, text, notNarrowing } from "@/lib/address";
 import { columnNames, type VulnerabilityColumn } from "./column-names";
 
+/** What the page lists: the vulnerabilities, or who has them, or where they are. */
+export const groups = {
+  vulnerabilities: "vulnerabilities",
+  owners: "owners",
+  namespaces: "namespaces",
+} as const;
+export type Group = keyof typeof groups;
+
 export interface VulnerabilityFilters {
+  group: Group;
   text: string;
   severity: Severity | undefined;
   fixable: boolean;
@@ -16,6 +25,7 @@ export interface VulnerabilityFilters {
   epss: number | undefined;
   namespace: string;
   owner: string;
+  noOwner: boolean;
   /** What decisions suppress is listed and counted, too. */
   suppressed: boolean;
   sort: ListVulnerabilitiesSort;
@@ -24,6 +34,7 @@ export interface VulnerabilityFilters {
 }
 
 export const vulnerabilityFilters = address<VulnerabilityFilters>({
+  group: choice("group", groups, groups.vulnerabilities),
   text: text("q", 256),
   severity: oneOf("severity", Severity),
   fixable: flag("fixable"),
@@ -32,6 +43,7 @@ export const vulnerabilityFilters = address<VulnerabilityFilters>({
   epss: share("epss"),
   namespace: text("namespace", 253),
   owner: text("owner", 253),
+  noOwner: flag("noOwner"),
   suppressed: notNarrowing(flag("suppressed")),
   sort: choice("sort", ListVulnerabilitiesSort, ListVulnerabilitiesSort["-risk"]),
   columns: names("columns", columnNames),
@@ -46,6 +58,7 @@ export const toRequest = (filters: VulnerabilityFilters): ListVulnerabilitiesPar
   epss: filters.epss,
   namespace: orAbsent(filters.namespace),
   owner: orAbsent(filters.owner),
+  noOwner: orAbsent(filters.noOwner && !filters.owner),
   suppressed: orAbsent(filters.suppressed),
   sort: filters.sort,
 });

@@ -1,5 +1,5 @@
 import { ShieldCheck } from "lucide-react";
-import { useCallback, useMemo } from "react";
+import { useCallback, useMemo, type ReactNode } from "react";
 import { ExportMenu } from "@/components/export-menu";
 import {
   EPSSFilter,
@@ -9,7 +9,9 @@ import {
   OverdueFilter,
   OwnerFilter,
   SeverityFilter,
+  WithoutOwner,
 } from "@/components/filter-fields";
+import { GroupSelect } from "@/components/group-select";
 import { ColumnsMenu } from "@/components/ui/columns-menu";
 import { FilterBar } from "@/components/ui/filter-bar";
 import { ListPanel } from "@/components/ui/list-panel";
@@ -20,6 +22,8 @@ import { Select, type Option } from "@/components/ui/select";
 import { StatePanel } from "@/components/ui/state";
 import { ToggleButton } from "@/components/ui/toggle-button";
 import { DecideProvider } from "@/features/exceptions/decide-provider";
+import { isGrouping } from "@/features/groups/filters";
+import { GroupList } from "@/features/groups/group-list";
 import { Empty } from "@/features/session/empty";
 import { ListVulnerabilitiesSort, type VulnerabilitySummary } from "@/gen/model";
 import { getListVulnerabilitiesUrl } from "@/gen/vulnerabilities/vulnerabilities";
@@ -28,7 +32,7 @@ import { maxSelected } from "@/lib/bulk";
 import { plural } from "@/lib/format";
 import { columnChoices, columnNames } from "./column-names";
 import { columns, VulnerabilityCard } from "./columns";
-import { toRequest, vulnerabilityFilters } from "./filters";
+import { groups, toRequest, vulnerabilityFilters, type VulnerabilityFilters } from "./filters";
 import { useVulnerabilities, vulnerabilityKey } from "./queries";
 import { SelectedVulnerabilities } from "./selected-vulnerabilities";
 
@@ -39,8 +43,43 @@ const sortOptions: Option<ListVulnerabilitiesSort>[] = [
   { value: ListVulnerabilitiesSort.id, label: "ID" },
 ];
 
+const offered = [groups.owners, groups.namespaces];
+
 export function VulnerabilitiesPage() {
   const { filters, update } = useAddress(vulnerabilityFilters);
+  const { group, namespace, owner, noOwner } = filters;
+  const groupSelect = (
+    <GroupSelect
+      none={groups.vulnerabilities}
+      groups={offered}
+      value={group}
+      // Groups have no other filters than these.
+      onChange={(next) =>
+        update({ ...vulnerabilityFilters.none, suppressed: false, namespace, owner, noOwner, group: next })
+      }
+    />
+  );
+  return (
+    <>
+      <PageTitle title="Vulnerabilities" hint="All vulnerabilities with the affected images and workloads." />
+      {isGrouping(group) ? (
+        <GroupList by={group} list="vulnerabilities" controls={groupSelect} />
+      ) : (
+        <VulnerabilityList filters={filters} update={update} groupSelect={groupSelect} />
+      )}
+    </>
+  );
+}
+
+function VulnerabilityList({
+  filters,
+  update,
+  groupSelect,
+}: {
+  filters: VulnerabilityFilters;
+  update: (change: Partial<VulnerabilityFilters>) => void;
+  groupSelect: ReactNode;
+}) {
   const list = useVulnerabilities(toRequest(filters));
   const setSort = useCallback((sort: ListVulnerabilitiesSort) => update({ sort }), [update]);
   const { suppressed, columns: shown = columnNames } = filters;
@@ -58,7 +97,6 @@ export function VulnerabilitiesPage() {
   const total = list.page?.total;
   return (
     <>
-      <PageTitle title="Vulnerabilities" hint="All vulnerabilities with the affected images and workloads." />
       <FilterBar
         label="Vulnerabilities"
         count={total === undefined ? "" : plural(total, "vulnerability", "vulnerabilities")}
@@ -95,6 +133,10 @@ export function VulnerabilitiesPage() {
         <OverdueFilter value={filters.overdue} onChange={(overdue) => update({ overdue })} />
         <NamespaceFilter value={filters.namespace} onChange={(namespace) => update({ namespace })} />
         <OwnerFilter value={filters.owner} onChange={(owner) => update({ owner })} />
+        {filters.noOwner && (
+          <WithoutOwner what="vulnerabilities" onClear={() => update({ noOwner: false })} />
+        )}
+        {groupSelect}
         <ToggleButton pressed={filters.suppressed} onChange={(suppressed) => update({ suppressed })}>
           Show suppressed
         </ToggleButton>

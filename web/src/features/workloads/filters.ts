@@ -4,7 +4,6 @@ import {
   ListWorkloadsSort,
   Severity,
   type ListBasesParams,
-  type ListOwnersParams,
   type ListWorkloadsParams,
 } from "@/gen/model";
 import { address, choice, flag, integer, matching, names, oneOf, orAbsent, text } from "@/lib/address";
@@ -15,8 +14,13 @@ export const sortOptions: Option<ListWorkloadsSort>[] = [
   { value: ListWorkloadsSort.name, label: "Name" },
 ];
 
-/** What the page lists: the workloads, who is responsible for them, or what their images were built on. */
-export const groups = { workloads: "workloads", owners: "owners", bases: "bases" } as const;
+/** What the page lists: the workloads, who is responsible for them, where they run, or what their images were built on. */
+export const groups = {
+  workloads: "workloads",
+  owners: "owners",
+  namespaces: "namespaces",
+  bases: "bases",
+} as const;
 export type Group = keyof typeof groups;
 
 export interface WorkloadFilters {
@@ -72,11 +76,4 @@ export const toBasesRequest = (filters: WorkloadFilters): ListBasesParams => ({
   namespace: orAbsent(filters.namespace),
   owner: orAbsent(filters.owner),
   sort: ListBasesSort["-severity"],
-});
-
-export const toOwnersRequest = (filters: WorkloadFilters): ListOwnersParams => ({
-  text: orAbsent(filters.text),
-  namespace: orAbsent(filters.namespace),
-  due: true,
-  sort: filters.sort,
 });

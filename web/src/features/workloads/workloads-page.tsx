@@ -8,6 +8,7 @@ import {
   OverdueFilter,
   OwnerFilter,
   SeverityFilter,
+  WithoutOwner,
 } from "@/components/filter-fields";
 import { ReportMenu } from "@/components/report-menu";
 import { Button } from "@/components/ui/button";
@@ -22,6 +23,9 @@ import { Select } from "@/components/ui/select";
 import { StatePanel } from "@/components/ui/state";
 import { Tabs } from "@/components/ui/tabs";
 import { useList } from "@/components/ui/use-list";
+import { DecideProvider } from "@/features/exceptions/decide-provider";
+import { isGrouping } from "@/features/groups/filters";
+import { GroupList } from "@/features/groups/group-list";
 import { Empty } from "@/features/session/empty";
 import type { WorkloadPage, WorkloadSummary } from "@/gen/model";
 import { getListWorkloadsUrl, listWorkloads } from "@/gen/workloads/workloads";
@@ -35,7 +39,6 @@ import { columnChoices, defaultColumns } from "./column-names";
 import { columns, WorkloadCard, WorkloadDetail, workloadKey } from "./columns";
 import { groups, sortOptions, toRequest, workloadFilters, type WorkloadFilters } from "./filters";
 import { WorkloadBaseList } from "./bases";
-import { OwnerList } from "./owners";
 import { SelectedWorkloads } from "./selected-workloads";
 
 const renderDetail = (row: WorkloadSummary) => <WorkloadDetail row={row} />;
@@ -43,6 +46,7 @@ const renderDetail = (row: WorkloadSummary) => <WorkloadDetail row={row} />;
 const tabs = (owners: boolean) => [
   { value: groups.workloads, label: "By workload" },
   ...(owners ? [{ value: groups.owners, label: "By owner" }] : []),
+  { value: groups.namespaces, label: "By namespace" },
   { value: groups.bases, label: "By base image" },
 ];
 
@@ -58,8 +62,8 @@ export function WorkloadsPage() {
         value={filters.group}
         onChange={(group) => update({ group })}
       >
-        {filters.group === "owners" ? (
-          <OwnerList filters={filters} update={update} />
+        {isGrouping(filters.group) ? (
+          <GroupList by={filters.group} list="workloads" />
         ) : filters.group === "bases" ? (
           <WorkloadBaseList filters={filters} update={update} />
         ) : (
@@ -137,16 +141,7 @@ function WorkloadList({
         <OverdueFilter value={filters.overdue} onChange={(overdue) => update({ overdue })} />
         <NamespaceFilter value={filters.namespace} onChange={(namespace) => update({ namespace })} />
         <OwnerFilter value={filters.owner} onChange={(owner) => update({ owner })} />
-        {filters.noOwner && (
-          <Button
-            onClick={() => update({ noOwner: false })}
-            aria-label="Show workloads with any owner"
-            className="border-accent bg-accent-soft"
-          >
-            Without an owner
-            <X aria-hidden />
-          </Button>
-        )}
+        {filters.noOwner && <WithoutOwner what="workloads" onClear={() => update({ noOwner: false })} />}
         {filters.base && (
           <Button
             onClick={() => update({ base: "", baseLayers: undefined })}
@@ -166,7 +161,9 @@ function WorkloadList({
         />
       </FilterBar>
       <h2 className="sr-only">Workloads</h2>
-      <SelectedWorkloads selection={selection} />
+      <DecideProvider>
+        <SelectedWorkloads selection={selection} />
+      </DecideProvider>
       <SelectionProvider selection={selection}>
         <ListPanel
           label="Workloads"

@@ -20,9 +20,11 @@ import type {
   FollowDeploymentsParams,
   GetTrendsParams,
   ListCoverageParams,
+  ListNamespacesParams,
   ListOwnersParams,
   ListRolloutsParams,
   ListWorkloadsParams,
+  NamespacePage,
   OwnerPage,
   ProblemResponse,
   RolloutDetail,
@@ -440,6 +442,137 @@ export function useListOwners<
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> } {
   const queryOptions = getListOwnersQueryOptions(params, options);
+
+  const query = useQuery(queryOptions, queryClient) as UseQueryResult<TData, TError> & {
+    queryKey: DataTag<QueryKey, TData, TError>;
+  };
+
+  return withQueryKey(query, queryOptions.queryKey);
+}
+
+export const getListNamespacesUrl = (params?: ListNamespacesParams) => {
+  const normalizedParams = new URLSearchParams();
+
+  Object.entries(params || {}).forEach(([key, value]) => {
+    if (value !== undefined) {
+      normalizedParams.append(key, value === null ? "null" : String(value));
+    }
+  });
+
+  const stringifiedParams = normalizedParams.toString();
+
+  return stringifiedParams.length > 0 ? `/api/v1/namespaces?${stringifiedParams}` : `/api/v1/namespaces`;
+};
+
+/**
+ * @summary List the namespaces of workloads with their findings
+ */
+export const listNamespaces = async (
+  params?: ListNamespacesParams,
+  options?: Parameters<typeof request>[1],
+): Promise<NamespacePage> => {
+  return request<NamespacePage>(getListNamespacesUrl(params), {
+    ...options,
+    method: "GET",
+  });
+};
+
+export const getListNamespacesQueryKey = (params?: ListNamespacesParams) => {
+  return [`/api/v1/namespaces`, ...(params ? [params] : [])] as const;
+};
+
+export const getListNamespacesQueryOptions = <
+  TData = Awaited<ReturnType<typeof listNamespaces>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params?: ListNamespacesParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listNamespaces>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+) => {
+  const { query: queryOptions, request: requestOptions } = options ?? {};
+
+  const queryKey = queryOptions?.queryKey ?? getListNamespacesQueryKey(params);
+
+  const queryFn: QueryFunction<Awaited<ReturnType<typeof listNamespaces>>> = ({ signal }) =>
+    listNamespaces(params, { signal, ...requestOptions });
+
+  return { queryKey, queryFn, ...queryOptions } as UseQueryOptions<
+    Awaited<ReturnType<typeof listNamespaces>>,
+    TError,
+    TData
+  > & { queryKey: DataTag<QueryKey, TData, TError> };
+};
+
+export type ListNamespacesQueryResult = NonNullable<Awaited<ReturnType<typeof listNamespaces>>>;
+export type ListNamespacesQueryError = ErrorType<ProblemResponse>;
+
+export function useListNamespaces<
+  TData = Awaited<ReturnType<typeof listNamespaces>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params: undefined | ListNamespacesParams,
+  options: {
+    query: Partial<UseQueryOptions<Awaited<ReturnType<typeof listNamespaces>>, TError, TData>> &
+      Pick<
+        DefinedInitialDataOptions<
+          Awaited<ReturnType<typeof listNamespaces>>,
+          TError,
+          Awaited<ReturnType<typeof listNamespaces>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): DefinedUseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function useListNamespaces<
+  TData = Awaited<ReturnType<typeof listNamespaces>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params?: ListNamespacesParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listNamespaces>>, TError, TData>> &
+      Pick<
+        UndefinedInitialDataOptions<
+          Awaited<ReturnType<typeof listNamespaces>>,
+          TError,
+          Awaited<ReturnType<typeof listNamespaces>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function useListNamespaces<
+  TData = Awaited<ReturnType<typeof listNamespaces>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params?: ListNamespacesParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listNamespaces>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+/**
+ * @summary List the namespaces of workloads with their findings
+ */
+
+export function useListNamespaces<
+  TData = Awaited<ReturnType<typeof listNamespaces>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params?: ListNamespacesParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listNamespaces>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> } {
+  const queryOptions = getListNamespacesQueryOptions(params, options);
 
   const query = useQuery(queryOptions, queryClient) as UseQueryResult<TData, TError> & {
     queryKey: DataTag<QueryKey, TData, TError>;

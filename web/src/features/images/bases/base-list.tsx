@@ -20,7 +20,7 @@ import { parseImageId } from "@/lib/image-id";
 import { sumsKey } from "@/lib/lists";
 import { baseKey, imagesOnBasePath } from "@/lib/paths";
 import { visible } from "@/lib/text";
-import { GroupSelect } from "../list/group-select";
+import { ImageGroupSelect } from "../list/group-select";
 import { BaseName } from "./base-name";
 import { baseFilters, sortOptions, toRequest, type BaseFilters } from "./filters";
 import { UnknownBases } from "./unknown-bases";
@@ -137,7 +137,7 @@ export function BaseList() {
       >
         <NamespaceFilter value={filters.namespace} onChange={(namespace) => update({ namespace })} />
         <OwnerFilter value={filters.owner} onChange={(owner) => update({ owner })} />
-        <GroupSelect value={filters.group} onChange={(group) => update({ group })} />
+        <ImageGroupSelect value={filters.group} onChange={(group) => update({ group })} />
         <Select
           label="Sort"
           options={sortOptions}

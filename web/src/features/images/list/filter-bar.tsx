@@ -8,6 +8,7 @@ import {
   OverdueFilter,
   OwnerFilter,
   SeverityFilter,
+  WithoutOwner,
 } from "@/components/filter-fields";
 import { ReportMenu } from "@/components/report-menu";
 import { Button } from "@/components/ui/button";
@@ -22,8 +23,8 @@ import { plural } from "@/lib/format";
 import { visible } from "@/lib/text";
 import { allStates } from "../state";
 import { columnChoices, type ImageColumn } from "./column-names";
-import { imageFilters, toRequest, type Filters } from "./filters";
-import { GroupSelect } from "./group-select";
+import { imageFilters, toGroup, toRequest, type Filters } from "./filters";
+import { ImageGroupSelect } from "./group-select";
 
 const sortOptions: Option<ListImagesSort>[] = [
   { value: ListImagesSort["-severity"], label: "Most severe" },
@@ -105,13 +106,8 @@ export function ImageFilterBar({ filters, update, total, shown }: Props) {
       />
       <NamespaceFilter value={filters.namespace} onChange={(namespace) => update({ namespace })} />
       <OwnerFilter value={filters.owner} onChange={(owner) => update({ owner })} />
-      <GroupSelect
-        value={filters.group}
-        // The list of base images has no other filters than these two.
-        onChange={(group) =>
-          update({ ...imageFilters.none, namespace: filters.namespace, owner: filters.owner, group })
-        }
-      />
+      {filters.noOwner && <WithoutOwner what="images" onClear={() => update({ noOwner: false })} />}
+      <ImageGroupSelect value={filters.group} onChange={(group) => update(toGroup(filters, group))} />
       <Select label="Sort" options={sortOptions} value={filters.sort} onChange={(sort) => update({ sort })} />
       {filters.base && (
         <Button

@@ -13,8 +13,13 @@ import {
 } from "@/lib/address";
 import { columnNames, type ImageColumn } from "./column-names";
 
-/** What the page lists: the images, or what they were built on. */
-export const groups = { images: "images", bases: "bases" } as const;
+/** What the page lists: the images, who is responsible for them, where they run, or what they were built on. */
+export const groups = {
+  images: "images",
+  owners: "owners",
+  namespaces: "namespaces",
+  bases: "bases",
+} as const;
 export type Group = keyof typeof groups;
 
 export const groupField = choice("group", groups, groups.images);
@@ -33,6 +38,7 @@ export interface Filters {
   olderThan: number | undefined;
   namespace: string;
   owner: string;
+  noOwner: boolean;
   workloadKind: string;
   workload: string;
   base: string;
@@ -56,6 +62,7 @@ export const imageFilters = address<Filters>({
   olderThan: integer("olderThan", 1, 36_500),
   namespace: text("namespace", 253),
   owner: text("owner", 253),
+  noOwner: flag("noOwner"),
   workloadKind: text("kind", 63),
   workload: text("workload", 253),
   base: matching("base", /^sha256:[0-9a-f]{64}$/),
@@ -63,6 +70,12 @@ export const imageFilters = address<Filters>({
   sort: choice("sort", ListImagesSort, ListImagesSort["-severity"]),
   columns: names("columns", columnNames),
 });
+
+/** What changes when the images are grouped: groups have no other filters than these. */
+export const toGroup = (
+  { namespace, owner, noOwner }: Pick<Filters, "namespace" | "owner" | "noOwner">,
+  group: Group,
+): Partial<Filters> => ({ ...imageFilters.none, namespace, owner, noOwner, group });
 
 export const toRequest = (filters: Filters): ListImagesParams => ({
   text: orAbsent(filters.text),
@@ -76,6 +89,7 @@ export const toRequest = (filters: Filters): ListImagesParams => ({
   olderThan: filters.olderThan,
   namespace: orAbsent(filters.namespace),
   owner: orAbsent(filters.owner),
+  noOwner: orAbsent(filters.noOwner && !filters.owner),
   workloadKind: orAbsent(filters.workloadKind),
   workload: orAbsent(filters.workload),
   base: orAbsent(filters.base),

@@ -1,20 +1,9 @@
-import { Select, type Option } from "@/components/ui/select";
+import { GroupSelect } from "@/components/group-select";
 import { groups, type Group } from "./filters";
 
-const options: Option<Group>[] = [
-  { value: groups.images, label: "None" },
-  { value: groups.bases, label: "Base image" },
-];
+const offered = [groups.owners, groups.namespaces, groups.bases];
 
 /** What the images are grouped by. */
-export function GroupSelect({ value, onChange }: { value: Group; onChange: (group: Group) => void }) {
-  return (
-    <Select
-      label="Group by"
-      options={options}
-      value={value}
-      active={value !== groups.images}
-      onChange={onChange}
-    />
-  );
-}
+export const ImageGroupSelect = (props: { value: Group; onChange: (group: Group) => void }) => (
+  <GroupSelect none={groups.images} groups={offered} {...props} />
+);

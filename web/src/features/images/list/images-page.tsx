@@ -2,6 +2,8 @@ import { useCallback, useMemo } from "react";
 import { SelectionProvider, useSelection } from "@/components/ui/selection";
 import { ListPanel } from "@/components/ui/list-panel";
 import { DecideProvider } from "@/features/exceptions/decide-provider";
+import { isGrouping } from "@/features/groups/filters";
+import { GroupList } from "@/features/groups/group-list";
 import { Empty } from "@/features/session/empty";
 import type { ListImagesSort } from "@/gen/model";
 import { useAddress } from "@/lib/address";
@@ -15,7 +17,8 @@ import { useCanRemove } from "../rights";
 import { defaultColumns } from "./column-names";
 import { columns, ImageCard } from "./columns";
 import { ImageFilterBar } from "./filter-bar";
-import { groups, imageFilters, toRequest, type Filters } from "./filters";
+import { groups, imageFilters, toGroup, toRequest, type Filters } from "./filters";
+import { ImageGroupSelect } from "./group-select";
 import { ImageSummary } from "./image-summary";
 import { NoImages } from "./no-images";
 import { SelectedImages } from "./selected-images";
@@ -28,7 +31,21 @@ export function ImagesPage() {
     <>
       <h1 className="sr-only">Images</h1>
       <ImageSummary filters={filters} update={(change) => update({ ...change, group: groups.images })} />
-      {filters.group === groups.bases ? <BaseList /> : <ImageList filters={filters} update={update} />}
+      {filters.group === groups.bases ? (
+        <BaseList />
+      ) : isGrouping(filters.group) ? (
+        <section aria-label="Images">
+          <GroupList
+            by={filters.group}
+            list="images"
+            controls={
+              <ImageGroupSelect value={filters.group} onChange={(group) => update(toGroup(filters, group))} />
+            }
+          />
+        </section>
+      ) : (
+        <ImageList filters={filters} update={update} />
+      )}
     </>
   );
 }
