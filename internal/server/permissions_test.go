@@ -4,16 +4,20 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/server"
 	"github.com/scanner-operator/scanner-operator/internal/server/auth"
+	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
 // limitedReviews refuses or fails what the functions say of a user, a verb and a namespace.
@@ -47,7 +51,7 @@ func (f *fixture) permissionsOf(user, image string) map[string]bool {
 	return answer.Permissions
 }
 
-// An image says what its caller may do with it in the namespaces that it sees, as the requests ask for it.
+// An image says what its caller may do with it, also where the caller does not see it, as the requests ask for it.
 func TestPermissionsOfImages(t *testing.T) {
 	t.Parallel()
 	f := newMatrixFixture(t, nil, func(c *server.Config) {
@@ -57,7 +61,7 @@ func TestPermissionsOfImages(t *testing.T) {
 	})
 	both, updates, nothing := map[string]bool{"delete": true, "update": true}, map[string]bool{"delete": false, "update": true}, map[string]bool{"delete": false, "update": false}
 	for user, images := range map[string]map[string]map[string]bool{
-		"one": {shopImage: both, sharedImage: both}, "two": {shopImage: both, bankImage: updates, sharedImage: updates}, "all": {darkImage: both, looseImage: both},
+		"one": {shopImage: both, sharedImage: nothing}, "two": {shopImage: both, bankImage: updates, sharedImage: nothing}, "all": {darkImage: both, looseImage: both, sharedImage: both},
 		"none": {shopImage: nothing}, signedIn: {shopImage: both}, anonymous: {shopImage: nothing},
 	} {
 		for image, want := range images {
@@ -69,6 +73,70 @@ func TestPermissionsOfImages(t *testing.T) {
 	f.do(http.MethodDelete, "/scan-results/"+escape(bankImage), "", f.as("two")).problem(t, http.StatusForbidden, "every namespace")
 	if list := f.do(http.MethodGet, "/api/v1/images", "", f.as("one")); list.status != http.StatusOK || strings.Contains(list.body, `"permissions"`) {
 		t.Errorf("a list: %d %s", list.status, list.body)
+	}
+}
+
+// What an image says that its caller may do is what the requests answer, for each user and image of the matrix.
+func TestPermissionsAreThoseOfRequests(t *testing.T) {
+	t.Parallel()
+	for user := range matrixUsers {
+		t.Run(user, func(t *testing.T) {
+			t.Parallel()
+			f := newMatrixFixture(t, nil, nil)
+			says := map[string]map[string]bool{}
+			for image := range runners {
+				switch a := f.do(http.MethodGet, "/api/v1/images/"+escape(image), "", f.as(user)); a.status {
+				case http.StatusOK:
+					says[image] = f.permissionsOf(user, image)
+				case http.StatusNotFound:
+				default:
+					t.Fatalf("%s: %d %s", image, a.status, a.body)
+				}
+			}
+			if says[shopImage] == nil || says[sharedImage] == nil {
+				t.Fatalf("the user sees %v", says)
+			}
+			// Images that are removed cannot be scanned any more.
+			for _, try := range []struct{ permission, method, before, behind string }{
+				{"update", http.MethodPost, "/api/v1/images/", "/scan"}, {"delete", http.MethodDelete, "/scan-results/", ""},
+			} {
+				for image, permissions := range says {
+					a := f.do(try.method, try.before+escape(image)+try.behind, "", f.as(user))
+					refused := a.status == http.StatusForbidden || a.status == http.StatusUnauthorized
+					if permissions == nil || permissions[try.permission] == refused {
+						t.Errorf("the permission to %s %s is %v, but a request: %d %s", try.permission, image, permissions, a.status, a.body)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Whether an image is in namespaces that its caller does not see takes few questions to the Kubernetes API, however many these are.
+func TestPermissionsInManyNamespaces(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	f := newMatrixFixture(t, nil, func(c *server.Config) {
+		c.Reviews.Access = limitedReviews{AccessReviewer: c.Reviews.Access, refuses: func(user, verb, namespace string) bool {
+			if user == "one" && verb == auth.VerbDelete && namespace != "" {
+				asked.Add(1)
+			}
+			return false
+		}}
+	})
+	var uses []store.Use
+	for n := range 100 {
+		uses = append(uses, store.Use{
+			Image:    model.ImageKey{ImageID: sharedImage, Platform: linux},
+			Workload: store.Workload{Namespace: fmt.Sprintf("zone-%d", n), Kind: "Deployment", Name: "web"}, Container: "app",
+		})
+	}
+	f.must(f.store.RecordUses(t.Context(), "zones/scanner", uses))
+	if got := f.permissionsOf("one", sharedImage); got == nil || got["delete"] {
+		t.Errorf("permissions: %v", got)
+	}
+	if n := asked.Load(); n > 2 {
+		t.Errorf("%d reviews of one verb", n)
 	}
 }
 

@@ -147,6 +147,29 @@ test("offers what the user may do with each image, and says why not", async ({ p
   await expectFits(page);
 });
 
+test("does not offer to change an image that also runs where the user sees nothing", async ({
+  page,
+  open,
+}) => {
+  const frank = { user: "frank", namespaces: ["payments"], canDelete: true, canUpdate: true };
+  const operator = await open({ auth: "kubernetes", provider: "available", users: [frank] }, "/images");
+  const shared = operator.images.find(({ imageId }) => {
+    const runners = operator.sums.workloads
+      .filter(({ images }) => images.some((image) => image.imageId === imageId))
+      .map(({ workload }) => workload.namespace);
+    return runners.includes("payments") && runners.some((name) => name !== "payments");
+  });
+  if (!shared) throw new Error("no image runs in two namespaces");
+  await signIn(page, "frank");
+  await expect(page.getByText(/^\d+ images$/)).toBeVisible();
+  await page.goto(new URL(`/images/${encodeURIComponent(shared.imageId)}`, page.url()).href);
+  for (const name of ["Scan again", "Remove"])
+    await expect(page.getByRole("button", { name })).toHaveAccessibleDescription(
+      /also in those that you do not see/,
+    );
+  await expect(page.getByRole("button", { name: "Remove" })).toBeDisabled();
+});
+
 test("signs out in all tabs and browsers", async ({ page, open, browser }) => {
   const operator = await open({ auth: "kubernetes", provider: "available" }, "/workloads");
   await signIn(page, alice);

@@ -379,7 +379,7 @@ export class MockOperator {
         );
     const permissions = permissionsOf(
       image,
-      sums,
+      this.sums,
       this.users.describe(request),
       this.users.of(request) ?? { user: "" },
     );

@@ -227,12 +227,12 @@ export function visibleImages(images: Image[], sums: Sums, { namespaces }: MockU
   return images.filter(({ imageId }) => run.has(imageId));
 }
 
-/** What the user may do with an image, which requires the permission in each namespace that runs it. */
+/** What the user may do with an image, which requires the permission in each namespace that runs it, also in those that the user does not see. */
 export function permissionsOf(
   { imageId }: Image,
   sums: Sums,
   { canDelete, canUpdate }: Pick<Session, "canDelete" | "canUpdate">,
-  { changesIn }: MockUser,
+  { namespaces, changesIn = namespaces }: MockUser,
 ): ImagePermissions {
   const everywhere = sums.workloads
     .filter(({ images }) => images.some((image) => image.imageId === imageId))

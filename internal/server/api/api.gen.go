@@ -2765,9 +2765,9 @@ type Image struct {
 	// Partial The SBOM is partial, because the scan could not read some files of the image. Absent if it is complete.
 	Partial *bool `json:"partial,omitempty"`
 
-	// Permissions Which permissions the caller has in all visible namespaces in which the image runs, or ran and is kept; of an image that is in none, in the whole
-	// cluster. Absent in lists, and while the permissions cannot be checked. A request is refused nevertheless if the image is also in namespaces that
-	// are not visible.
+	// Permissions Which permissions the caller has in all namespaces in which the image runs, or ran and is kept, also in those that are not visible; of an image
+	// that is in none, in the whole cluster. A request without the permission is refused with 403. Absent in lists, and while the permissions cannot be
+	// checked.
 	Permissions *ImagePermissions `json:"permissions,omitempty"`
 	Platform    string            `json:"platform"`
 	Reason      *FailureReason    `json:"reason,omitempty"`
@@ -2875,9 +2875,9 @@ type ImagePage struct {
 	Total int `json:"total"`
 }
 
-// ImagePermissions Which permissions the caller has in all visible namespaces in which the image runs, or ran and is kept; of an image that is in none, in the whole
-// cluster. Absent in lists, and while the permissions cannot be checked. A request is refused nevertheless if the image is also in namespaces that
-// are not visible.
+// ImagePermissions Which permissions the caller has in all namespaces in which the image runs, or ran and is kept, also in those that are not visible; of an image
+// that is in none, in the whole cluster. A request without the permission is refused with 403. Absent in lists, and while the permissions cannot be
+// checked.
 type ImagePermissions struct {
 	// Delete The permission to delete scan results.
 	Delete bool `json:"delete"`

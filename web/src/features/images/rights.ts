@@ -21,7 +21,7 @@ export const isDenied = (image: Image | undefined, action: PermittedAction) =>
 /** Why an action is not possible on an image, for users who may do it with others. */
 export const deniedReason: Record<PermittedAction, string> = {
   remove:
-    "You may not remove this result: that requires permission in every namespace that runs the image, or ran it.",
+    "You may not remove this result: that requires permission in every namespace that runs the image or ran it, also in those that you do not see.",
   rescan:
-    "You may not have this image scanned again: that requires permission in every namespace that runs it, or ran it.",
+    "You may not have this image scanned again: that requires permission in every namespace that runs it or ran it, also in those that you do not see.",
 };

@@ -4,9 +4,9 @@
  */
 
 /**
- * Which permissions the caller has in all visible namespaces in which the image runs, or ran and is kept; of an image that is in none, in the whole
- * cluster. Absent in lists, and while the permissions cannot be checked. A request is refused nevertheless if the image is also in namespaces that
- * are not visible.
+ * Which permissions the caller has in all namespaces in which the image runs, or ran and is kept, also in those that are not visible; of an image
+ * that is in none, in the whole cluster. A request without the permission is refused with 403. Absent in lists, and while the permissions cannot be
+ * checked.
  */
 export interface ImagePermissions {
   /** The permission to delete scan results. */

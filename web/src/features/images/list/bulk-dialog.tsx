@@ -144,7 +144,10 @@ export function BulkDialog({ action, imageIds, open, onOpenChange, onDone }: Pro
       )}
       {plan && plan.denied.length > 0 && (
         <Callout tone="info" icon={Info} title={text.denied(plan.denied.length)}>
-          <p>That requires permission in every namespace that runs the image, or ran it.</p>
+          <p>
+            That requires permission in every namespace that runs the image or ran it, also in those that you
+            do not see.
+          </p>
         </Callout>
       )}
       {failed.length > 0 && (
