@@ -39,6 +39,11 @@ async function newPage(browser: Browser): Promise<Page> {
   return context.newPage();
 }
 
+/** Opens the empty page, unless it is open: a test begins where the one before has ended. */
+async function leave(page: Page, host: Host) {
+  if (page.url() !== host.emptyURL) await page.goto(host.emptyURL);
+}
+
 /**
  * Every test runs under the Content-Security-Policy of the operator and fails when the page violates it. The tests of a
  * worker share one page, whose cookies, storage, size and colors are reset for each: a page and a context for each
@@ -72,7 +77,7 @@ export const test = base.extend<Fixtures, WorkerFixtures>({
     }
     if (viewport) await sharedPage.setViewportSize(viewport);
     await use(sharedPage);
-    await sharedPage.goto(host.emptyURL);
+    await leave(sharedPage, host);
     await sharedPage.evaluate(() => localStorage.clear());
     await sharedPage.context().clearCookies();
     await sharedPage.emulateMedia({ colorScheme: "light" });
@@ -87,7 +92,7 @@ export const test = base.extend<Fixtures, WorkerFixtures>({
     page.on("console", onMessage);
     await use(async (options = {}, path = "/images") => {
       // The page of the previous operator sends nothing to the next one.
-      await page.goto(host.emptyURL);
+      await leave(page, host);
       const operator = new RolloutOperator({ dist: "node_modules/.e2e", ...options });
       host.serve(operator);
       await page.goto(host.url(typeof path === "string" ? path : path(operator)));
@@ -96,7 +101,7 @@ export const test = base.extend<Fixtures, WorkerFixtures>({
     expect(faults).toEqual([]);
     page.off("pageerror", onError);
     page.off("console", onMessage);
-    await page.goto(host.emptyURL);
+    await leave(page, host);
     host.serve(undefined);
   },
 });

@@ -27,6 +27,9 @@ func TestVisible(t *testing.T) {
 				} else {
 					config.DSN = servers[name].migrated(t)
 				}
+				if name == sqldb.TypePostgres {
+					config.DSN += "&" + fewPlans
+				}
 				s := openWith(t, config)
 				s.fewImages, s.manyPackages, s.fewChosen = 1, 1, 0 // So that lists of some images are read in both ways.
 				t.Cleanup(func() { checkHeld(t, s) })

@@ -104,13 +104,9 @@ func eachDatabase(t *testing.T, test func(t *testing.T, config Config)) {
 }
 
 // suite runs the whole suite, or, under the race detector, what is concurrent. "make test-plain" runs the whole one, and "make test-race" that.
-func suite(t *testing.T, config func(t *testing.T) Config) {
+func suite(t *testing.T, reads storetest.Reads, config func(t *testing.T) Config) {
 	t.Helper()
-	run := storetest.Run
-	if storetest.UnderRace {
-		run = storetest.RunConcurrent
-	}
-	run(t, func(t *testing.T, clk clock.PassiveClock) store.Store {
+	open := func(t *testing.T, clk clock.PassiveClock) store.Store {
 		config := config(t)
 		config.Clock, config.BaseImages = clk, storetest.BaseImages()
 		s := openWith(t, config)
@@ -118,11 +114,16 @@ func suite(t *testing.T, config func(t *testing.T) Config) {
 		s.lackPart = 2
 		t.Cleanup(func() { checkHeld(t, s) })
 		return s
-	})
+	}
+	if storetest.UnderRace {
+		storetest.RunConcurrent(t, open)
+	} else {
+		storetest.Run(t, reads, open)
+	}
 }
 
 func TestSQLite(t *testing.T) {
-	suite(t, func(t *testing.T) Config { return Config{DSN: migrated(t)} })
+	suite(t, storetest.AllReads, func(t *testing.T) Config { return Config{DSN: migrated(t)} })
 }
 
 func TestPostgres(t *testing.T) { serverSuite(t, sqldb.TypePostgres) }
@@ -133,9 +134,15 @@ func TestMySQL(t *testing.T) { serverSuite(t, sqldb.TypeMySQL) }
 // for better plans took most of the suite's time, and its tables have few rows.
 const fewPlans = "plan_cache_mode=force_generic_plan&join_collapse_limit=1&from_collapse_limit=1"
 
+// serverSuite has the random tests read less than on SQLite after each step: what is asked is the same, and so are most statements. "make test-full" has
+// them read everything.
 func serverSuite(t *testing.T, name string) {
 	t.Helper()
-	suite(t, func(t *testing.T) Config {
+	reads := storetest.SomeReads
+	if os.Getenv(fullEnv) != "" {
+		reads = storetest.AllReads
+	}
+	suite(t, reads, func(t *testing.T) Config {
 		t.Helper()
 		config := Config{Type: name, DSN: servers[name].migrated(t), MaxOpenConns: 8}
 		if name == sqldb.TypePostgres && !storetest.UnderRace { // So that what is concurrent runs with the server's own plans too.

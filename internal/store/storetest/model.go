@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,10 +54,11 @@ type modelImage struct {
 // storeModel is a store in plain maps.
 type storeModel struct {
 	*fixture
-	t      *testing.T
-	random *rand.Rand
-	worlds map[int64]*world
-	images map[model.ImageKey]*modelImage
+	t       *testing.T
+	random  *rand.Rand
+	queries *rand.Rand // What is asked for beside what happens.
+	worlds  map[int64]*world
+	images  map[model.ImageKey]*modelImage
 	// answers and failures are visible; nextAnswers and nextFailures were given to the next result set.
 	answers, nextAnswers   map[string][]model.PackageFinding
 	failures, nextFailures map[string]bool
@@ -74,7 +76,7 @@ var modelTests = func() map[string]func(*testing.T, *fixture) {
 	for seed := range uint64(modelHistories) {
 		tests[fmt.Sprintf("A random history equals a model, seed %d", seed)] = func(t *testing.T, f *fixture) {
 			m := &storeModel{
-				fixture: f, t: t, random: rand.New(rand.NewPCG(seed, 1)), worlds: map[int64]*world{}, images: map[model.ImageKey]*modelImage{},
+				fixture: f, t: t, random: rand.New(rand.NewPCG(seed, 1)), queries: rand.New(rand.NewPCG(seed, 20)), worlds: map[int64]*world{}, images: map[model.ImageKey]*modelImage{},
 				answers: map[string][]model.PackageFinding{}, failures: map[string]bool{}, names: map[int64]string{},
 				opened: map[string]map[string]time.Time{},
 			}
@@ -120,7 +122,7 @@ func (m *storeModel) run() {
 		default:
 			name = m.prune()
 		}
-		if m.check(); m.t.Failed() {
+		if m.check(step == modelSteps-1); m.t.Failed() {
 			m.t.Fatalf("after step %d: %s", step, name)
 		}
 	}
@@ -397,21 +399,23 @@ func (m *storeModel) expire() string {
 	}
 	m.clock.set(next.Add(-time.Microsecond))
 	m.decisions.expire(m.t, m.fixture)
-	m.check()
+	m.check(true)
 	m.clock.set(next)
 	m.decisions.expire(m.t, m.fixture)
 	return "a decision ends"
 }
 
-// check compares all that the store shows with the model.
-func (m *storeModel) check() {
+// check compares what the store shows with the model: of each image, or of those that are chosen.
+func (m *storeModel) check(all bool) {
 	m.t.Helper()
 	current, _, err := m.CurrentResultSet(m.t.Context())
 	must(m.t, err)
 	if current.Number != m.current {
 		m.t.Errorf("result set %d is current, want %d", current.Number, m.current)
 	}
-	for key, image := range m.images {
+	keys := slices.SortedFunc(maps.Keys(m.images), func(a, b model.ImageKey) int { return strings.Compare(a.ImageID, b.ImageID) })
+	for _, key := range chosen(m.fixture, m.queries, all, keys...) {
+		image := m.images[key]
 		got := m.image(m.t, key)
 		for _, suppressed := range []bool{false, true} {
 			want, counts := []string{}, store.Counts{}

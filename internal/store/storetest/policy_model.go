@@ -107,7 +107,8 @@ var policyModelTests = func() map[string]func(*testing.T, *fixture) {
 			m.begin()
 			for step := range policySteps {
 				what := m.step()
-				for _, in := range []store.Namespaces{store.AllNamespaces(), store.OnlyNamespaces("dev"), store.OnlyNamespaces("dev", "prod"), store.OnlyNamespaces("none")} {
+				readers := []store.Namespaces{store.AllNamespaces(), store.OnlyNamespaces("dev"), store.OnlyNamespaces("dev", "prod"), store.OnlyNamespaces("none")}
+				for _, in := range chosen(f, m.queries, step == policySteps-1, readers...) {
 					m.check(in)
 				}
 				if t.Failed() {

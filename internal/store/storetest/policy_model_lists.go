@@ -14,8 +14,8 @@ import (
 // checkDueLists expects that vulnerabilities and packages can be listed by the dates of their findings.
 func (m *policyModel) checkDueLists(in store.Namespaces, found map[int][]model.Finding) {
 	m.t.Helper()
-	where := store.Where{Namespace: []string{"", "dev"}[m.random.IntN(2)]}
-	overdue := m.random.IntN(2) == 0
+	where := store.Where{Namespace: []string{"", "dev"}[m.queries.IntN(2)]}
+	overdue := m.queries.IntN(2) == 0
 	until, before := m.now, time.Time{}
 	if !overdue {
 		before = m.now.AddDate(0, 0, 1)
@@ -40,7 +40,7 @@ func (m *policyModel) checkDueLists(in store.Namespaces, found map[int][]model.F
 		got = append(got, one.ID)
 	}
 	expectTexts(m.t, "vulnerabilities "+name, got, inOrderOnce(vulnerabilities)...)
-	order := []store.PackageSort{store.SortPackageName, store.SortPackageSeverity}[m.random.IntN(2)]
+	order := []store.PackageSort{store.SortPackageName, store.SortPackageSeverity}[m.queries.IntN(2)]
 	packagePage, err := m.ListPackages(m.t.Context(), in, store.PackageQuery{Where: where, Sort: order, Overdue: overdue, DueBefore: before})
 	must(m.t, err)
 	got = nil
@@ -83,11 +83,11 @@ func (m *policyModel) checkFixes(in store.Namespaces, found map[int][]model.Find
 		}
 	}
 	query := store.FixQuery{
-		Where: store.Where{Namespace: []string{"", "dev", "prod"}[m.random.IntN(3)], Ownership: where.Ownership}, KEV: m.random.IntN(4) == 0,
-		Kind: []store.FixKind{"", "", store.FixUpdate, store.FixRebuild, store.FixWait}[m.random.IntN(5)],
+		Where: store.Where{Namespace: []string{"", "dev", "prod"}[m.queries.IntN(3)], Ownership: where.Ownership}, KEV: m.queries.IntN(4) == 0,
+		Kind: []store.FixKind{"", "", store.FixUpdate, store.FixRebuild, store.FixWait}[m.queries.IntN(5)],
 	}
-	if m.random.IntN(4) == 0 {
-		query.ImageID = m.images[m.random.IntN(len(m.images))].ImageID
+	if m.queries.IntN(4) == 0 {
+		query.ImageID = m.images[m.queries.IntN(len(m.images))].ImageID
 	}
 	all := query
 	all.Size = store.MaxPageSize

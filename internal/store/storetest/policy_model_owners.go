@@ -16,7 +16,7 @@ import (
 func (m *policyModel) checkGroups(in store.Namespaces, found map[int][]model.Finding) {
 	m.t.Helper()
 	type numbers struct{ Due, Overdue int }
-	where := store.Where{Namespace: []string{"", "dev"}[m.random.IntN(2)]}
+	where := store.Where{Namespace: []string{"", "dev"}[m.queries.IntN(2)]}
 	by := []store.GroupBy{store.ByOwner, store.ByNamespace}[m.queries.IntN(2)]
 	want := map[string]numbers{}
 	for i, findings := range found {

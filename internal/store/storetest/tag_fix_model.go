@@ -29,9 +29,12 @@ var tagFixModelTests = func() map[string]func(*testing.T, *fixture) {
 				if m.queries.IntN(2) == 0 {
 					m.compareLater()
 				}
-				m.check(store.AllNamespaces())
-				m.check([]store.Namespaces{store.OnlyNamespaces("a"), store.OnlyNamespaces("a", "b"), store.OnlyNamespaces("none")}[m.queries.IntN(3)])
-				for _, key := range m.keys {
+				last := step == tagFixSteps-1
+				some := []store.Namespaces{store.OnlyNamespaces("a"), store.OnlyNamespaces("a", "b"), store.OnlyNamespaces("none")}[m.queries.IntN(3)]
+				for _, in := range chosen(f, m.queries, last, store.AllNamespaces(), some) {
+					m.check(in)
+				}
+				for _, key := range chosen(f, m.queries, last, m.keys...) {
 					m.checkWorkloads(key)
 				}
 				if t.Failed() {
