@@ -87,9 +87,12 @@ func (s seen) reachedCounted() string {
 	return "(SELECT xa.reach, xa.image_pk FROM reached xa WHERE xa.reach NOT IN (SELECT q.reach FROM placed_reaches q) UNION ALL " + s.closedCounted("") + ")"
 }
 
-// suppressedSomewhere selects the findings that are suppressed in some image x of those that choose leaves, though not everywhere.
+// suppressedSomewhere selects the findings that are suppressed in some image x of those that choose leaves, though not everywhere, with their columns:
+// joined with findings for these, MariaDB reads all findings first and asks further conditions about each.
 func (s seen) suppressedSomewhere(tx *gorm.DB, choose func(*gorm.DB) *gorm.DB) *gorm.DB {
-	return choose(tx.Table(s.reachedCounted() + " AS x").Joins("CROSS JOIN finding_suppressions fs").Where("fs.reach = x.reach")).Distinct("fs.finding_id")
+	return choose(tx.Table(s.reachedCounted() + " AS x").Joins("CROSS JOIN finding_suppressions fs").Joins("CROSS JOIN findings fd").
+		Where("fs.reach = x.reach AND fd.id = fs.finding_id")).
+		Distinct("fd.id, fd.package_pk, fd.vulnerability_pk, fd.fixable, fd.from_gen, fd.until_gen")
 }
 
 // closedCounted is closed without the images in which a reach suppresses no findings. It begins with what is visible, rows ym, about which there can be a
