@@ -96,11 +96,11 @@ func (s seen) suppressedSomewhere(tx *gorm.DB, choose func(*gorm.DB) *gorm.DB) *
 }
 
 // closedCounted is closed without the images in which a reach suppresses no findings. It begins with what is visible, rows ym, about which there can be a
-// condition: a reach can have many other images.
+// condition: a reach can have many other images. Joined without LEFT, MariaDB begins with all rows of reached_counts.
 func (s seen) closedCounted(condition string) string {
-	return "SELECT y.reach, y.image_pk FROM image_namespaces ym CROSS JOIN reached_namespaces y CROSS JOIN reached_counts yc WHERE " + isWithin("ym.namespace", s.in) +
-		" AND y.image_pk = ym.image_pk AND y.namespace = ym.namespace AND y.partly = 0 AND yc.reach = y.reach AND yc.image_pk = y.image_pk" + condition +
-		" GROUP BY y.reach, y.image_pk HAVING COUNT(*) = (SELECT COUNT(*) FROM image_namespaces yn WHERE yn.image_pk = y.image_pk AND " + isWithin("yn.namespace", s.in) + ")"
+	return "SELECT y.reach, y.image_pk FROM image_namespaces ym CROSS JOIN reached_namespaces y LEFT JOIN reached_counts yc ON yc.reach = y.reach AND yc.image_pk = y.image_pk WHERE " +
+		isWithin("ym.namespace", s.in) + " AND y.image_pk = ym.image_pk AND y.namespace = ym.namespace AND y.partly = 0" + condition +
+		" GROUP BY y.reach, y.image_pk HAVING COUNT(yc.reach) > 0 AND COUNT(*) = (SELECT COUNT(*) FROM image_namespaces yn WHERE yn.image_pk = y.image_pk AND " + isWithin("yn.namespace", s.in) + ")"
 }
 
 // closedByNamespace selects the reaches with places and the images of which they have all places in a namespace.
