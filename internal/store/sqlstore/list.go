@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
@@ -101,14 +102,17 @@ func (s *Store) ListImages(ctx context.Context, in store.Namespaces, query store
 		if err != nil {
 			return err
 		}
-		images := view.images(tx)
-		filtered, err := s.filterImages(tx, images, view, place{query.Where, in}, query)
+		likely, err := exploitable(tx, view, place{query.Where, in}, millionths(query.MinEPSS))
+		if err != nil {
+			return err
+		}
+		filtered, err := s.filterImages(tx, view.images(tx), likely, place{query.Where, in}, query)
 		if err != nil {
 			return err
 		}
 		counted := filtered
 		if query.MinSeverity == model.SeverityUnknown && !query.Fixable && !query.KEV { // Then nothing depends on counts.
-			if counted, err = s.filterImages(tx, tx.Table("images AS i"), view, place{query.Where, in}, query); err != nil {
+			if counted, err = s.filterImages(tx, tx.Table("images AS i"), likely, place{query.Where, in}, query); err != nil {
 				return err
 			}
 		}
@@ -149,8 +153,8 @@ func (s *Store) ListImages(ctx context.Context, in store.Namespaces, query store
 	return page, nil
 }
 
-// filterImages leaves the images that the query matches.
-func (s *Store) filterImages(tx, images *gorm.DB, view seen, chosen place, query store.ImageQuery) (*gorm.DB, error) {
+// filterImages leaves the images that the query matches. likely are those that exploitable selects.
+func (s *Store) filterImages(tx, images *gorm.DB, likely any, chosen place, query store.ImageQuery) (*gorm.DB, error) {
 	current, err := currentNumber(tx)
 	if err != nil {
 		return nil, err
@@ -190,13 +194,8 @@ func (s *Store) filterImages(tx, images *gorm.DB, view seen, chosen place, query
 	if !chosen.everywhere() {
 		images = images.Where("i.id IN (?)", chosen.images(tx))
 	}
-	least := millionths(query.MinEPSS)
-	if least > 0 {
-		found, err := exploitable(tx, view, chosen, current, least)
-		if err != nil {
-			return nil, err
-		}
-		images = images.Where("i.matched_at > 0 AND i.id IN (?)", found)
+	if likely != nil {
+		images = images.Where("i.matched_at > 0 AND i.id IN (?)", likely)
 	}
 	if query.Overdue {
 		placed, err := somePlaced(tx)
@@ -217,15 +216,23 @@ func onBase(layers *gorm.DB, chainID string, number int) *gorm.DB {
 	return layers
 }
 
-// exploitable selects the chosen images that hold a package with an open finding of at least this probability of exploitation.
-func exploitable(tx *gorm.DB, view seen, chosen place, resultSet, leastMicros int64) (*gorm.DB, error) {
+// exploitable selects the chosen images that hold a package with an open finding of at least this probability of exploitation, or returns their IDs if
+// they are few: the list reads them several times. It returns nil if no probability is asked for.
+func exploitable(tx *gorm.DB, view seen, chosen place, leastMicros int64) (any, error) {
+	if leastMicros <= 0 {
+		return nil, nil //nolint:nilnil // There is nothing to filter then.
+	}
+	current, err := currentNumber(tx)
+	if err != nil {
+		return nil, err
+	}
 	// Where a divided finding counts is asked of each image; of the others, each package is looked up once.
 	packages := tx.Table("vulnerabilities AS v").Joins("CROSS JOIN findings f").
-		Where("v.epss_micros >= ? AND f.vulnerability_pk = v.id AND "+shown+" AND "+unsuppressed, leastMicros, resultSet, resultSet).
+		Where("v.epss_micros >= ? AND f.vulnerability_pk = v.id AND "+shown+" AND "+unsuppressed, leastMicros, current, current).
 		Distinct("f.package_pk, CASE WHEN " + isDivided + " THEN f.id ELSE 0 END AS divided")
 	held := tx.Table("(?) AS e", packages).Joins("CROSS JOIN image_packages ip")
+	var few []int64
 	if !chosen.everywhere() {
-		var few []int64
 		images := func() *gorm.DB { return tx.Table("(?) AS c", chosen.images(tx)).Distinct("c.image_pk") }
 		if err := images().Limit(allUses + 1).Scan(&few).Error; err != nil {
 			return nil, err
@@ -234,8 +241,28 @@ func exploitable(tx *gorm.DB, view seen, chosen place, resultSet, leastMicros in
 			held = tx.Table("(?) AS c", images()).Joins("CROSS JOIN image_packages ip").Joins("CROSS JOIN (?) e", packages).Where("ip.image_pk = c.image_pk")
 		}
 	}
-	return held.Where("ip.package_pk = e.package_pk AND ip.excluded = 0 AND (e.divided = 0 OR NOT " + view.suppressedThere("e.divided") + ")").
-		Distinct("ip.image_pk"), nil // Otherwise PostgreSQL can ask for each image again, which takes minutes.
+	held = held.Where("ip.package_pk = e.package_pk AND ip.excluded = 0 AND (e.divided = 0 OR NOT " + view.suppressedThere("e.divided") + ")").
+		Distinct("ip.image_pk") // Otherwise PostgreSQL can ask for each image again, which takes minutes.
+	if chosen.everywhere() || len(few) > allUses {
+		return held, nil
+	}
+	var ids []int64
+	if err := held.Scan(&ids).Error; err != nil {
+		return nil, err
+	}
+	return numberList(ids), nil
+}
+
+// numberList is a list of numbers for the parentheses of IN.
+func numberList(numbers []int64) clause.Expr {
+	if len(numbers) == 0 {
+		return gorm.Expr("NULL")
+	}
+	texts := make([]string, len(numbers))
+	for i, number := range numbers {
+		texts[i] = strconv.FormatInt(number, 10)
+	}
+	return gorm.Expr(strings.Join(texts, ","))
 }
 
 // Overview implements store.Images.

@@ -264,7 +264,7 @@ func (q *packageSearch) suppressed(tx *gorm.DB) *gorm.DB {
 		open = open.Joins("JOIN images k ON k.id = ip.image_pk AND k.matched_at > 0")
 	}
 	divided := q.view.suppressedSomewhere(tx, func(rows *gorm.DB) *gorm.DB { return q.ofChosen(tx, rows, "x.image_pk") })
-	return tx.Table("(?) AS d", divided).Joins("JOIN findings f ON f.id = d.finding_id").Joins("JOIN vulnerabilities v ON v.id = f.vulnerability_pk").
+	return tx.Table("(?) AS f", divided).Joins("JOIN vulnerabilities v ON v.id = f.vulnerability_pk").
 		Where(openInSome, q.current, q.current).Where("NOT EXISTS (?)", open).Select("f.package_pk, " + severitySums()).Group("f.package_pk")
 }
 

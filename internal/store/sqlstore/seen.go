@@ -87,17 +87,20 @@ func (s seen) reachedCounted() string {
 	return "(SELECT xa.reach, xa.image_pk FROM reached xa WHERE xa.reach NOT IN (SELECT q.reach FROM placed_reaches q) UNION ALL " + s.closedCounted("") + ")"
 }
 
-// suppressedSomewhere selects the findings that are suppressed in some image x of those that choose leaves, though not everywhere.
+// suppressedSomewhere selects the findings that are suppressed in some image x of those that choose leaves, though not everywhere, with their columns:
+// joined with findings for these, MariaDB reads all findings first and asks further conditions about each.
 func (s seen) suppressedSomewhere(tx *gorm.DB, choose func(*gorm.DB) *gorm.DB) *gorm.DB {
-	return choose(tx.Table(s.reachedCounted() + " AS x").Joins("CROSS JOIN finding_suppressions fs").Where("fs.reach = x.reach")).Distinct("fs.finding_id")
+	return choose(tx.Table(s.reachedCounted() + " AS x").Joins("CROSS JOIN finding_suppressions fs").Joins("CROSS JOIN findings fd").
+		Where("fs.reach = x.reach AND fd.id = fs.finding_id")).
+		Distinct("fd.id, fd.package_pk, fd.vulnerability_pk, fd.fixable, fd.from_gen, fd.until_gen")
 }
 
 // closedCounted is closed without the images in which a reach suppresses no findings. It begins with what is visible, rows ym, about which there can be a
-// condition: a reach can have many other images.
+// condition: a reach can have many other images. Joined without LEFT, MariaDB begins with all rows of reached_counts.
 func (s seen) closedCounted(condition string) string {
-	return "SELECT y.reach, y.image_pk FROM image_namespaces ym CROSS JOIN reached_namespaces y CROSS JOIN reached_counts yc WHERE " + isWithin("ym.namespace", s.in) +
-		" AND y.image_pk = ym.image_pk AND y.namespace = ym.namespace AND y.partly = 0 AND yc.reach = y.reach AND yc.image_pk = y.image_pk" + condition +
-		" GROUP BY y.reach, y.image_pk HAVING COUNT(*) = (SELECT COUNT(*) FROM image_namespaces yn WHERE yn.image_pk = y.image_pk AND " + isWithin("yn.namespace", s.in) + ")"
+	return "SELECT y.reach, y.image_pk FROM image_namespaces ym CROSS JOIN reached_namespaces y LEFT JOIN reached_counts yc ON yc.reach = y.reach AND yc.image_pk = y.image_pk WHERE " +
+		isWithin("ym.namespace", s.in) + " AND y.image_pk = ym.image_pk AND y.namespace = ym.namespace AND y.partly = 0" + condition +
+		" GROUP BY y.reach, y.image_pk HAVING COUNT(yc.reach) > 0 AND COUNT(*) = (SELECT COUNT(*) FROM image_namespaces yn WHERE yn.image_pk = y.image_pk AND " + isWithin("yn.namespace", s.in) + ")"
 }
 
 // closedByNamespace selects the reaches with places and the images of which they have all places in a namespace.

@@ -183,11 +183,11 @@ func (s *Store) heldFindings(tx *gorm.DB, current int64, chosen place, view seen
 		condition = shown + further
 	case divided:
 		open := tx.Table("image_packages AS ip").Joins("JOIN images im ON im.id = ip.image_pk AND im.matched_at > 0").Select("1").
-			Where("ip.package_pk = fh.package_pk AND ip.excluded = 0 AND NOT "+view.suppressedThere("fh.id")+" AND ip.image_pk IN (?)", chosen.images(tx))
+			Where("ip.package_pk = d.package_pk AND ip.excluded = 0 AND NOT "+view.suppressedThere("d.id")+" AND ip.image_pk IN (?)", chosen.images(tx))
 		// They are few, and are found once: what other findings there are is asked nothing.
+		somewhere := view.suppressedSomewhere(tx, func(rows *gorm.DB) *gorm.DB { return rows.Where("x.image_pk IN (?)", chosen.images(tx)) })
 		condition += " AND f.id NOT IN (?)"
-		values = append(values, tx.Table("(?) AS d", view.suppressedSomewhere(tx, func(rows *gorm.DB) *gorm.DB { return rows.Where("x.image_pk IN (?)", chosen.images(tx)) })).
-			Joins("JOIN findings fh ON fh.id = d.finding_id").Where("NOT EXISTS (?)", open).Select("fh.id"))
+		values = append(values, tx.Table("(?) AS d", somewhere).Where("NOT EXISTS (?)", open).Select("d.id"))
 	}
 	packages := tx.Table("image_packages AS ip").Where("ip.excluded = 0")
 	if s.db.Dialect().Type() == sqldb.TypeSQLite {
