@@ -29,6 +29,8 @@ func TestSlowNamespacesLeaveWorkersToOthers(t *testing.T) {
 				added := map[types.NamespacedName]time.Time{}
 				var longest time.Duration
 				known := time.Time{}
+				object := map[reconcile.Request]int{}
+				queue := workqueue.NewTypedRateLimitingQueue(ErrorBackoff())
 				next := reconcile.Func(func(_ context.Context, request reconcile.Request) (ctrl.Result, error) {
 					mu.Lock()
 					if !strings.HasPrefix(request.Namespace, "slow") {
@@ -39,10 +41,14 @@ func TestSlowNamespacesLeaveWorkersToOthers(t *testing.T) {
 						return ctrl.Result{}, nil
 					}
 					tried[request.Namespace]++
+					object[request]++
 					if atOnce[request.Namespace]++; time.Now().After(known) {
 						most = max(most, atOnce[request.Namespace])
 					}
 					mu.Unlock()
+					if request.Name == "0" {
+						queue.Add(request) // Something happens to it all the time.
+					}
 					time.Sleep(hangs)
 					mu.Lock()
 					atOnce[request.Namespace]--
@@ -50,7 +56,6 @@ func TestSlowNamespacesLeaveWorkersToOthers(t *testing.T) {
 					return ctrl.Result{}, errors.New("the API server did not answer within 20s")
 				})
 				fair := NewFairWorkers(next, workers, clock.RealClock{})
-				queue := workqueue.NewTypedRateLimitingQueue(ErrorBackoff())
 				var group sync.WaitGroup
 				for range workers {
 					group.Go(func() {
@@ -91,6 +96,9 @@ func TestSlowNamespacesLeaveWorkersToOthers(t *testing.T) {
 				group.Wait()
 				if longest > time.Second || most != 1 {
 					t.Errorf("an object of another namespace waited for %s, and %d objects of a slow namespace were reconciled at once; want at most %s, and one", longest, most, time.Second)
+				}
+				if len(object) != slowNamespaces*objects {
+					t.Errorf("tried %d objects of slow namespaces, want all %d", len(object), slowNamespaces*objects)
 				}
 				least := min(tried["slow-0"], tried[fmt.Sprint("slow-", slowNamespaces-1)])
 				for _, n := range tried {

@@ -53,7 +53,7 @@ type Outcome struct {
 
 // Report ends the reconcile of an object that exists. When the object was deleted in the meantime, the status is not written: the deletion
 // reconciles the object again. Conflicts reconcile the object again after a backoff and are not logged: most often the cache does not show the
-// last change yet. Other errors are returned, which logs them and retries after a backoff.
+// last change yet. Other errors are returned, which logs them and retries after a backoff; those of Statuses are logged, and retried as it does.
 func (r Reporter) Report(ctx context.Context, o Outcome) (ctrl.Result, error) {
 	err := o.Err
 	written, again, patchErr := r.write(ctx, o)
@@ -89,8 +89,7 @@ func (r Reporter) Report(ctx context.Context, o Outcome) (ctrl.Result, error) {
 // write writes the status, and reports whether the object exists with it. If not, it returns when to reconcile it again, or an error.
 func (r Reporter) write(ctx context.Context, o Outcome) (written bool, again time.Duration, err error) {
 	if r.Statuses != nil {
-		written, again = r.Statuses.writeOne(ctx, StatusChange{Before: o.Before, After: o.After})
-		return written, again, nil
+		return r.Statuses.writeOne(ctx, StatusChange{Before: o.Before, After: o.After})
 	}
 	err = PatchStatus(ctx, r.Client, o.Before, o.After)
 	return err == nil, 0, client.IgnoreNotFound(err)

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -77,6 +78,54 @@ func TestReport(t *testing.T) {
 		}
 		if got != test.want || (err != nil) != (len(test.wantErr) > 0) || !slices.Equal(j.entries, test.entries) {
 			t.Errorf("%s: %v, %v, %q; want %v, %q", name, got, err, j.entries, test.want, test.entries)
+		}
+	}
+}
+
+// TestReportOfOneWorker: a status that cannot be written is no error, and is written again later.
+func TestReportOfOneWorker(t *testing.T) {
+	failure := errors.New("failure")
+	pods := schema.GroupResource{Resource: "pods"}
+	recorded := []string{`podset.changed {"phase":"Failed"}`}
+	for name, test := range map[string]struct {
+		err, patchErr error
+		unchanged     bool
+		want          ctrl.Result
+		wantErr       error
+		entries       []string
+	}{
+		"success":                      {want: ctrl.Result{RequeueAfter: time.Minute}, entries: recorded},
+		"no change":                    {unchanged: true, want: ctrl.Result{RequeueAfter: time.Minute}, entries: []string{`podset.changed {}`}},
+		"an error":                     {err: failure, wantErr: failure, entries: recorded},
+		"a conflict":                   {patchErr: apierrors.NewConflict(pods, "p", failure), want: RetryConflict},
+		"a conflict, and an error":     {err: failure, patchErr: apierrors.NewConflict(pods, "p", failure), wantErr: failure},
+		"the status cannot be written": {patchErr: apierrors.NewForbidden(pods, "p", failure), want: ctrl.Result{RequeueAfter: minLateWait}},
+		"not written, and an error":    {err: failure, patchErr: apierrors.NewForbidden(pods, "p", failure), wantErr: failure},
+		"deleted in the meantime":      {patchErr: apierrors.NewNotFound(pods, "p"), want: ctrl.Result{RequeueAfter: time.Minute}},
+	} {
+		j, c := &journal{}, &statusClient{err: test.patchErr}
+		now := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
+		reporter := Reporter{Kind: KindPodSet, Statuses: NewStatusWriter(c, 20, now), Changes: j}
+		before := &corev1.Pod{}
+		before.Name, before.UID = "pod", types.UID(t.Name()+name)
+		after := before.DeepCopy()
+		if !test.unchanged {
+			after.Status.Phase = corev1.PodFailed
+		}
+		report := func() (ctrl.Result, error) {
+			return reporter.Report(t.Context(), Outcome{Before: before, After: after, Status: after.Status, Err: test.err, RequeueAfter: time.Minute})
+		}
+		got, err := report()
+		if got != test.want || !errors.Is(err, test.wantErr) || !slices.Equal(j.entries, test.entries) {
+			t.Errorf("%s: %v, %v, %q; want %v, %v, %q", name, got, err, j.entries, test.want, test.wantErr, test.entries)
+		}
+		if got.RequeueAfter != minLateWait {
+			continue
+		}
+		c.err = nil
+		now.SetTime(now.Now().Add(minLateWait))
+		if got, err := report(); err != nil || got.RequeueAfter != time.Minute || !slices.Equal(j.entries, recorded) {
+			t.Errorf("%s, and then can: %v, %v, %q", name, got, err, j.entries)
 		}
 	}
 }

@@ -26,7 +26,7 @@ func PatchStatus(ctx context.Context, c client.StatusClient, before, after clien
 	uid, version := before.GetUID(), before.GetResourceVersion()
 	if equality.Semantic.DeepEqual(before, after) {
 		if IsBehind(before) {
-			return apierrors.NewConflict(schema.GroupResource{}, before.GetName(), errBehind)
+			return behind(before)
 		}
 		return nil
 	}
@@ -38,6 +38,11 @@ func PatchStatus(ctx context.Context, c client.StatusClient, before, after clien
 		written.Add(uid, version)
 	}
 	return nil
+}
+
+// behind is the conflict of an object for which IsBehind is true.
+func behind(object client.Object) error {
+	return apierrors.NewConflict(schema.GroupResource{}, object.GetName(), errBehind)
 }
 
 var errBehind = errors.New("the cache does not show the status that was written last")

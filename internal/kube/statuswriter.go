@@ -31,6 +31,8 @@ const (
 	accident       = lateRestFactor * writeTimeout
 	// maxLate is the maximum number of late statuses that are written together.
 	maxLate = 20
+	// turnMemory is how long an object that is late keeps its turn: longer than any wait.
+	turnMemory = accident + maxLateWait
 	// lateMemory is how long a status is late that was not to be written since.
 	lateMemory = 10 * time.Minute
 )
@@ -52,11 +54,12 @@ type StatusWriter struct {
 	rested time.Time
 }
 
-// late is when the status of an object is written again, how long it waits for that, and when it was last to be written.
+// late is when the status of an object is written again, how long it waits for that, when it was last to be written, and whether there is nothing to write now.
 type late struct {
-	again  time.Time
-	wait   time.Duration
-	wanted time.Time
+	again   time.Time
+	wait    time.Duration
+	wanted  time.Time
+	settled bool
 }
 
 // NewStatusWriter returns a StatusWriter that writes at most perSecond statuses in a second.
@@ -84,10 +87,29 @@ func (w *StatusWriter) Write(ctx context.Context, changes []StatusChange) time.D
 }
 
 // writeOne ends the reconcile of one object, of a controller with one worker. It reports whether the object exists with its new status, and when to reconcile it
-// again if not.
-func (w *StatusWriter) writeOne(ctx context.Context, change StatusChange) (written bool, again time.Duration) {
+// again if not. Like PatchStatus, it fails with a conflict when the object has changed since it was read; all else that fails is logged.
+func (w *StatusWriter) writeOne(ctx context.Context, change StatusChange) (written bool, again time.Duration, err error) {
+	if !equality.Semantic.DeepEqual(change.Before, change.After) && !w.isTurn(change.Before.GetUID()) {
+		return false, minLateWait, nil
+	}
 	r := w.round(ctx, []StatusChange{change})
-	return r.settled == 1, r.next
+	return r.settled == 1, r.next, r.conflict
+}
+
+// isTurn reports whether no other object is late that was to be written earlier. One that is not reconciled again does not keep others from being written for long.
+func (w *StatusWriter) isTurn(uid types.UID) bool {
+	own, isLate := w.late[uid]
+	if !isLate || own.again.After(w.clock.Now()) {
+		return true
+	}
+	own.wanted, own.settled = w.clock.Now(), false
+	w.late[uid] = own
+	for other, one := range w.late {
+		if other != uid && !one.settled && one.again.Before(own.again) && w.clock.Since(one.wanted) <= turnMemory {
+			return false
+		}
+	}
+	return true
 }
 
 func (w *StatusWriter) round(ctx context.Context, changes []StatusChange) (r round) {
@@ -115,10 +137,11 @@ func (w *StatusWriter) round(ctx context.Context, changes []StatusChange) (r rou
 	return r
 }
 
-// round is one call of Write: when the next one comes, and how many objects have their new status.
+// round is one call of Write: when the next one comes, how many objects have their new status, and the last conflict.
 type round struct {
-	next    time.Duration
-	settled int
+	next     time.Duration
+	settled  int
+	conflict error
 }
 
 // after has the next round come after some time at the latest.
@@ -136,15 +159,20 @@ func (w *StatusWriter) order(changes []StatusChange, r *round) (inTime, waiting 
 		change := changes[(start+i)%len(changes)]
 		if equality.Semantic.DeepEqual(change.Before, change.After) {
 			if IsBehind(change.Before) {
+				r.conflict = behind(change.Before)
 				r.after(leftAfter)
 			} else {
 				r.settled++
+				if one, isLate := w.late[change.Before.GetUID()]; isLate {
+					one.settled = true
+					w.late[change.Before.GetUID()] = one
+				}
 			}
 			continue
 		}
 		switch one, isLate := w.late[change.Before.GetUID()]; {
 		case isLate:
-			one.wanted = w.clock.Now()
+			one.wanted, one.settled = w.clock.Now(), false
 			w.late[change.Before.GetUID()] = one
 			waiting = append(waiting, change)
 		case change.Minor:
@@ -198,7 +226,8 @@ func (w *StatusWriter) write(ctx context.Context, change StatusChange, r *round)
 	case err != nil && ctx.Err() != nil:
 		return false // The operator ends.
 	case apierrors.IsConflict(err):
-		r.after(leftAfter) // The cache is behind.
+		r.conflict = err // The cache is behind.
+		r.after(leftAfter)
 	case client.IgnoreNotFound(err) != nil:
 		one := late{wait: min(max(2*w.late[uid].wait, minLateWait), maxLateWait), wanted: now}
 		one.again = now.Add(one.wait)

@@ -39,6 +39,7 @@ func TestScannersOfANamespaceAreBounded(t *testing.T) {
 		if err != nil || result.RequeueAfter <= 0 {
 			t.Fatalf("%v, next after %s", err, result.RequeueAfter)
 		}
+		clockOf(r).Step(time.Second) // Statuses are written slowly.
 		var shown scannerv1.Scanner
 		if err := r.Client.Get(t.Context(), name, &shown); err != nil {
 			t.Fatal(err)

@@ -255,12 +255,14 @@ func newReconciler(tb testing.TB, s Store, cataloger Cataloger, objects ...clien
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &Reconciler{
+	r := &Reconciler{
 		Client: fake.NewClientBuilder().WithScheme(testScheme(tb)).WithStatusSubresource(&scannerv1.Scanner{}).
 			WithObjects(append(objects, node)...).Build(),
 		Store: s, Cataloger: cataloger, Databases: noDatabase{}, Recorder: recorder,
 		Clock: testclock.NewFakeClock(now), Namespace: "operator", Limits: DefaultLimits(), Metrics: shown,
-	}, recorder
+	}
+	r.statuses = kube.NewStatusWriter(r.Client, statusesPerSecond, r.Clock)
+	return r, recorder
 }
 
 func reconcileOnce(t *testing.T, r *Reconciler) (ctrl.Result, *scannerv1.Scanner) {
@@ -447,6 +449,7 @@ func TestConflictIsNoFailure(t *testing.T) {
 			return apierrors.NewConflict(schema.GroupResource{Resource: "scanners"}, "s", errors.New("changed"))
 		},
 	})
+	r.statuses = kube.NewStatusWriter(r.Client, statusesPerSecond, r.Clock)
 	result, _ := reconcileOnce(t, r)
 	if result != kube.RetryConflict {
 		t.Errorf("%+v, want another try after a growing pause", result)

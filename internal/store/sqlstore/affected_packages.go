@@ -263,7 +263,7 @@ func firstImages(tx *gorm.DB, list []int64, limit int) ([]int64, error) {
 	tx = tx.Session(&gorm.Session{})
 	var err error
 	if len(list) > allUses {
-		// Most images are in the list, so that few are read before there are enough.
+		// If many of the images are in the list, few are read before there are enough.
 		ordered := tx.Select("i.id").Order("i.image_id, i.platform").Limit(len(list) * limit)
 		err = eachRow(ordered, func(scan func(...any) error) error {
 			var one image
@@ -278,7 +278,9 @@ func firstImages(tx *gorm.DB, list []int64, limit int) ([]int64, error) {
 			}
 			return nil
 		})
-	} else {
+	}
+	if err == nil && len(first) < limit {
+		first = nil
 		err = inParts(list, func(part []int64) error {
 			var some []image
 			err := tx.Select("i.id, i.image_id, i.platform").Where("i.id IN ?", part).Scan(&some).Error

@@ -17,6 +17,9 @@ import (
 // lackPart is the part of the packages that images should hold which they may lack, for it to be worth while to keep these.
 const lackPart = 8
 
+// maxLacks bounds what is kept of the images on one base.
+const maxLacks = 200_000
+
 // isBuiltOn joins the layers l of images with the highest layers t of the bases that they were built on.
 const isBuiltOn = "l.chain_id = t.chain_id AND l.position = t.position AND l.is_top = 0 AND t.is_top = 1"
 
@@ -123,7 +126,7 @@ func (t *txn) refreshBase(base int64, lackPart int) error {
 	if err := t.Raw("SELECT package_pk FROM image_packages WHERE image_pk = ? AND excluded = 0 ORDER BY package_pk", base).Scan(&packages).Error; err != nil {
 		return err
 	}
-	most := len(images) * len(packages) / lackPart
+	most := min(len(images)*len(packages)/lackPart, maxLacks)
 	wanted := map[lack]bool{}
 	complete := true
 	err := eachHeld(t.DB, t.Dialect, fewImages, images, packages, func(id int64, holders []int64) {

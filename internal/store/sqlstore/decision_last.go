@@ -15,7 +15,8 @@ func lastDecisions(tx *gorm.DB, source string, now int64) (applied []decisionRow
 	}
 	last = make(map[store.DecisionObject]*decisionRow, len(applied))
 	var ahead []decisionRow
-	err = tx.Raw("SELECT "+decisionColumns+" FROM decisions d WHERE d.source = ? AND d.until_time > ? AND d.until_time < ? AND d.expires_at > ? AND d.ended_by = ? ORDER BY d.id",
+	err = tx.Raw("SELECT "+decisionColumns+" FROM decisions d WHERE d.source = ? AND d.until_time > ? AND d.until_time < ? AND d.expires_at > ? AND d.ended_by = ?"+
+		" AND NOT EXISTS (SELECT 1 FROM decisions n WHERE n.source = d.source AND n.kind = d.kind AND n.namespace = d.namespace AND n.name = d.name AND n.id > d.id)",
 		source, now, int64(stillOpen), now, endExpired).Scan(&ahead).Error
 	for _, rows := range [][]decisionRow{ahead, applied} {
 		for i := range rows {

@@ -259,9 +259,12 @@ func applies(d *store.Decision, p *model.Package, f *model.PackageFinding) bool 
 	}
 	url := "pkg:generic/" + p.Name + "@" + p.Version
 	if p.Type == "deb" {
-		url = "pkg:deb/debian/" + p.Name + "@" + p.Version
+		url = strings.ToLower("pkg:deb/debian/" + p.Name + "@" + p.Version) // As the specification of package URLs says.
 	}
 	return named && (len(d.Packages) == 0 || slices.ContainsFunc(d.Packages, func(pattern string) bool {
+		if strings.HasPrefix(pattern, "pkg:deb/") {
+			pattern = strings.ToLower(pattern)
+		}
 		if prefix, found := strings.CutSuffix(pattern, "*"); found {
 			return strings.HasPrefix(url, prefix)
 		}
