@@ -78,7 +78,10 @@ func TestSlowNamespacesLeaveWorkersToOthers(t *testing.T) {
 					})
 				}
 				for i := range slowNamespaces * objects {
-					namespace := fmt.Sprint("slow-", i%slowNamespaces)
+					namespace := "slow-0" // It has most of the objects.
+					if n := i % (4 * slowNamespaces); n < slowNamespaces {
+						namespace = fmt.Sprint("slow-", n)
+					}
 					queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(i)}})
 				}
 				// Each namespace has all workers hang once until it is known.
@@ -97,8 +100,8 @@ func TestSlowNamespacesLeaveWorkersToOthers(t *testing.T) {
 				if longest > time.Second || most != 1 {
 					t.Errorf("an object of another namespace waited for %s, and %d objects of a slow namespace were reconciled at once; want at most %s, and one", longest, most, time.Second)
 				}
-				if len(object) != slowNamespaces*objects {
-					t.Errorf("tried %d objects of slow namespaces, want all %d", len(object), slowNamespaces*objects)
+				if slowNamespaces == 1 && len(object) != objects {
+					t.Errorf("tried %d objects of a slow namespace, want all %d", len(object), objects)
 				}
 				least := min(tried["slow-0"], tried[fmt.Sprint("slow-", slowNamespaces-1)])
 				for _, n := range tried {

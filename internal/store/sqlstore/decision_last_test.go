@@ -77,5 +77,11 @@ func TestHistoryIsNotRead(t *testing.T) {
 		if problems := decide(many[:3]...); len(problems) > 0 || len(rows()) != 2 {
 			t.Errorf("a later end: %v, %v", problems, rows())
 		}
+		// After that was deleted, the first one is not the last one any more.
+		decide(many[0], many[2])
+		many[1].ExpiresAt = now.Add(time.Hour)
+		if problems := decide(many[:3]...); len(problems) > 0 || len(rows()) != 3 {
+			t.Errorf("the first end again: %v, %v", problems, rows())
+		}
 	})
 }

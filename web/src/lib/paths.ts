@@ -40,9 +40,9 @@ export const baseKey = ({ chainId, layers }: Base) => `${chainId} ${layers}`;
 
 export const workloadName = ({ namespace, kind, name }: Workload) => visible(`${namespace}/${kind}/${name}`);
 
-/** Where the workloads of an owner are listed, or those without one. */
-export const workloadsOfOwnerPath = (owner: string | undefined) =>
-  `/workloads?${new URLSearchParams(owner === undefined ? { noOwner: "true" } : { owner }).toString()}`;
+/** Where the workloads of an owner are listed. */
+export const workloadsOfOwnerPath = (owner: string) =>
+  `/workloads?${new URLSearchParams({ owner }).toString()}`;
 
 /** Where the actions for an image are listed. */
 export const fixesOfImagePath = (imageId: string) =>
