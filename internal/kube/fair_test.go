@@ -23,12 +23,14 @@ func TestSlowNamespacesLeaveWorkersToOthers(t *testing.T) {
 	for name, slowNamespaces := range map[string]int{"one": 1, "several": 5} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				const workers, objects, hangs, period = 4, 50, 20 * time.Second, time.Hour
+				const workers, objects, hangs, period = 4, 50, 20 * time.Second, 30 * time.Minute
 				var mu sync.Mutex
 				tried, atOnce, most := map[string]int{}, map[string]int{}, 0
 				added := map[types.NamespacedName]time.Time{}
 				var longest time.Duration
-				known := time.Time{}
+				// Each namespace has all workers hang once until it is known.
+				began := time.Now()
+				known := began.Add(time.Duration(slowNamespaces+1) * hangs)
 				object := map[reconcile.Request]int{}
 				queue := workqueue.NewTypedRateLimitingQueue(ErrorBackoff())
 				next := reconcile.Func(func(_ context.Context, request reconcile.Request) (ctrl.Result, error) {
@@ -84,9 +86,6 @@ func TestSlowNamespacesLeaveWorkersToOthers(t *testing.T) {
 					}
 					queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(i)}})
 				}
-				// Each namespace has all workers hang once until it is known.
-				began := time.Now()
-				known = began.Add(time.Duration(slowNamespaces+1) * hangs)
 				for i := 0; time.Since(began) < period; i++ {
 					one := types.NamespacedName{Namespace: "quick", Name: fmt.Sprint(i)}
 					mu.Lock()
