@@ -63,7 +63,7 @@ func startManager(t *testing.T, w *world, name string) *manager {
 	}
 	// Migrations take longer than most runs, and no fault happens in them.
 	storefile.Put(t, filepath.Join(m.dir, "scanner-operator.db"))
-	if w.scenario.scans && !w.scenario.installs {
+	if !w.scenario.installs {
 		if err := copyDirectories(m.dir, w.installed); err != nil {
 			t.Fatal(err)
 		}

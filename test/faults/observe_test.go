@@ -58,7 +58,7 @@ func (p *plane) observe() error {
 	return nil
 }
 
-// changed counts a change of an object, of a kind unless it is "".
+// changed counts a change of an object.
 func (p *plane) changed(namespace, kind string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,13 +72,18 @@ func (p *plane) changed(namespace, kind string) {
 func (p *plane) version(namespace, kind string) (version int, observed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.changes[namespace+"/"+kind] + p.changes[namespace+"/"], p.observed
+	return p.changes[namespace+"/"+kind], p.observed
 }
 
 // counted returns a client whose writes are known as changes at once: what a test does next must not begin with what was before.
 func (p *plane) counted(c client.WithWatch) client.Client {
+	changed := func(namespace string, object client.Object) {
+		// Of an unknown kind, which the client rejects, nothing has changed.
+		kind, _ := c.GroupVersionKindFor(object)
+		p.changed(namespace, kind.Kind)
+	}
 	after := func(object client.Object, err error) error {
-		p.changed(object.GetNamespace(), "")
+		changed(object.GetNamespace(), object)
 		return err
 	}
 	return interceptor.NewClient(c, interceptor.Funcs{
@@ -92,7 +97,7 @@ func (p *plane) counted(c client.WithWatch) client.Client {
 			var all client.DeleteAllOfOptions
 			all.ApplyOptions(opts)
 			err := c.DeleteAllOf(ctx, object, opts...)
-			p.changed(all.Namespace, "")
+			changed(all.Namespace, object)
 			return err
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, opts ...client.PatchOption) error {

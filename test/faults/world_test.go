@@ -63,7 +63,7 @@ type listed struct {
 }
 
 // maxAge is how long a list is used as long as no change of it is known.
-const maxAge = 2 * time.Second
+const maxAge = 15 * time.Second
 
 // errorf fails a run, and keeps why for the results.
 func (w *world) errorf(t *testing.T, format string, args ...any) {
@@ -112,7 +112,7 @@ func planeFor(t *testing.T, s *scenario, at point) *plane {
 func newWorld(t *testing.T, s *scenario, at point, on *plane) *world {
 	t.Helper()
 	w := &world{scenario: s, trace: newTrace(at), acted: make(chan struct{}), ended: make(chan struct{}), plane: on}
-	if s.scans && !s.installs {
+	if !s.installs {
 		w.installed = installedData(t)
 	}
 	// Not before the control plane: a run that waits for a control plane needs no processor.
