@@ -148,8 +148,9 @@ func (mysqlDialect) notify(*gorm.DB, string) error { return nil }
 // List: the session has a limit that lists of IDs do not reach. A list that is cut all the same is not as long as its group.
 func (mysqlDialect) List(column string) string { return "GROUP_CONCAT(" + column + ")" }
 
+// Among hides the list in CASE: MariaDB makes a table of one with a thousand numbers, in which it looks up each value several times slower.
 func (mysqlDialect) Among(column, list string) clause.Expr {
-	return gorm.Expr(column + " IN (" + cmp.Or(list, "NULL") + ")")
+	return gorm.Expr("CASE WHEN " + column + " IN (" + cmp.Or(list, "NULL") + ") THEN 1 ELSE 0 END = 1")
 }
 
 func (mysqlDialect) IgnoreConflict(unique ...string) string {

@@ -204,18 +204,22 @@ func (s *Store) countingPackages(tx *gorm.DB, chosen place) (any, error) {
 // heldFindings is the condition that a vulnerability v is found in one of the packages of countingPackages, also if decisions suppress
 // it if that is wanted, and the value of the condition. SQLite asks an index about each vulnerability several times faster than it makes a list of them; servers make the list faster.
 func (s *Store) heldFindings(tx *gorm.DB, current int64, chosen place, view seen, packages any, divided, suppressed bool, further string) (condition string, held *gorm.DB) {
-	condition = shown + " AND " + unsuppressed + further
+	open := unsuppressed
+	if s.db.Dialect().Type() == sqldb.TypeMySQL { // It would ask about each finding.
+		open = "f.id NOT IN (SELECT fs.finding_id FROM finding_suppressions fs WHERE fs.reach = 0)"
+	}
+	condition = shown + " AND " + open + further
 	values := []any{current, current}
 	switch {
 	case suppressed:
 		condition = shown + further
 	case divided:
-		open := tx.Table("image_packages AS ip").Joins("JOIN images im ON im.id = ip.image_pk AND im.matched_at > 0").Select("1").
+		counting := tx.Table("image_packages AS ip").Joins("JOIN images im ON im.id = ip.image_pk AND im.matched_at > 0").Select("1").
 			Where("ip.package_pk = d.package_pk AND ip.excluded = 0 AND NOT "+view.suppressedThere("d.id")+" AND ip.image_pk IN (?)", chosen.images(tx))
 		// They are few, and are found once: what other findings there are is asked nothing.
 		somewhere := view.suppressedSomewhere(tx, func(rows *gorm.DB) *gorm.DB { return rows.Where("x.image_pk IN (?)", chosen.images(tx)) })
 		condition += " AND f.id NOT IN (?)"
-		values = append(values, tx.Table("(?) AS d", somewhere).Where("NOT EXISTS (?)", open).Select("d.id"))
+		values = append(values, tx.Table("(?) AS d", somewhere).Where("NOT EXISTS (?)", counting).Select("d.id"))
 	}
 	found := tx.Table("findings AS f").Where(packages).Where(condition, values...)
 	if s.db.Dialect().Type() == sqldb.TypeSQLite {
