@@ -92,7 +92,7 @@ func presenceSince(presences string, in store.Namespaces) string {
 }
 
 // fewSince is of how many images the beginning of the visibility is looked up. Of more, that of all visible images is read: MariaDB looks up each image in each namespace.
-const fewSince = 5
+const fewSince = 1
 
 // eachSince calls visit for images that are visible in some namespaces, and since when they are, and where there are many also for others.
 func eachSince(tx *gorm.DB, in store.Namespaces, images []int64, visit func(image, since int64)) error {

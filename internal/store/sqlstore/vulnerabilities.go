@@ -192,7 +192,7 @@ func (s *Store) countingPackages(tx *gorm.DB, chosen place) (any, error) {
 	}
 	ids := sets.counting.sorted(nil)
 	switch {
-	case done && len(ids) <= sqldb.MaxIn: // They are looked up.
+	case done && len(ids) <= min(sqldb.MaxIn, s.manyPackages): // They are looked up.
 		return gorm.Expr("f.package_pk IN (?)", numberList(ids)), nil
 	case done && len(ids) <= maxListed:
 		return s.db.Dialect().Among("f.package_pk", joinNumbers(ids)), nil
