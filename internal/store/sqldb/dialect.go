@@ -11,6 +11,7 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 )
 
 // The types of databases.
@@ -31,6 +32,8 @@ type Dialect interface {
 	IgnoreConflict(unique ...string) string
 	// List is an expression that joins the numbers in a column of a group with commas.
 	List(column string) string
+	// Among is the condition that a column is one of many thousand numbers, which are joined with commas. All values of the column are looked at.
+	Among(column, list string) clause.Expr
 	// Lower is an expression with the ASCII letters of a column in lower case.
 	Lower(column string) string
 	// Position is an expression for where the second text begins in the first, from 1 on, and 0 if it is not there. The case of letters counts.

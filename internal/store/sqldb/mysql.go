@@ -1,6 +1,7 @@
 package sqldb
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -15,6 +16,7 @@ import (
 	"github.com/pressly/goose/v3/lock"
 	gormmysql "gorm.io/driver/mysql"
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 )
 
 // mysqlDialect keeps everything in a database of MySQL or MariaDB, for any number of processes.
@@ -145,6 +147,11 @@ func (mysqlDialect) notify(*gorm.DB, string) error { return nil }
 
 // List: the session has a limit that lists of IDs do not reach. A list that is cut all the same is not as long as its group.
 func (mysqlDialect) List(column string) string { return "GROUP_CONCAT(" + column + ")" }
+
+// Among hides the list in CASE: MariaDB makes a table of one with a thousand numbers, in which it looks up each value several times slower.
+func (mysqlDialect) Among(column, list string) clause.Expr {
+	return gorm.Expr("CASE WHEN " + column + " IN (" + cmp.Or(list, "NULL") + ") THEN 1 ELSE 0 END = 1")
+}
 
 func (mysqlDialect) IgnoreConflict(unique ...string) string {
 	return " ON DUPLICATE KEY UPDATE " + unique[0] + " = " + unique[0]

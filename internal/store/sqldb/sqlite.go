@@ -15,6 +15,7 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 )
 
 // Primary result codes of SQLite (https://www.sqlite.org/rescode.html); the low byte of an extended code.
@@ -160,6 +161,10 @@ func (sqliteDialect) readOptions() *sql.TxOptions { return nil }
 func (sqliteDialect) notify(*gorm.DB, string) error { return nil }
 
 func (sqliteDialect) List(column string) string { return "GROUP_CONCAT(" + column + ")" }
+
+func (sqliteDialect) Among(column, list string) clause.Expr {
+	return gorm.Expr(column+" IN (SELECT value FROM JSON_EACH(?))", "["+list+"]")
+}
 
 func (sqliteDialect) IgnoreConflict(unique ...string) string {
 	return " ON CONFLICT (" + strings.Join(unique, ", ") + ") DO NOTHING"

@@ -71,7 +71,7 @@ func (f filler) fill(ctx context.Context, s *Store, more ...func(*txn) error) er
 func analyze(ctx context.Context, s *Store) error {
 	for _, statement := range map[string][]string{
 		sqldb.TypePostgres: {"VACUUM ANALYZE"},
-		sqldb.TypeMySQL: {"ANALYZE TABLE images, image_layers, packages, image_packages, vulnerabilities, vulnerability_names, findings, image_uses, image_presences, held_packages, found_vulnerabilities, package_fixes, image_fixes, " +
+		sqldb.TypeMySQL: {"ANALYZE TABLE images, image_layers, packages, image_packages, image_package_lists, vulnerabilities, vulnerability_names, findings, image_uses, image_presences, held_packages, found_vulnerabilities, package_fixes, image_fixes, " +
 			"finding_changes, container_coverage, rollouts, events, daily_sums, image_namespaces"},
 	}[s.db.Dialect().Type()] {
 		if err := s.db.Writer().WithContext(ctx).Exec(statement).Error; err != nil {
@@ -122,9 +122,14 @@ func (f filler) packages(tx *txn) error {
 		return err
 	}
 	first, stride, step, rest := f.Own()
-	return tx.Execute(`INSERT INTO image_packages (image_pk, package_pk, excluded, locations, own)
+	err = tx.Execute(`INSERT INTO image_packages (image_pk, package_pk, excluded, locations, own)
 		SELECT i.id, ? + (i.id * ? + k.id * ?) % ?, 0, '', '' FROM images i CROSS JOIN packages k WHERE k.id <= ? ORDER BY 1, 2`,
 		first, stride, step, rest, fleet.BasePackages)
+	if err != nil {
+		return err
+	}
+	return tx.Execute("INSERT INTO image_package_lists (image_pk, package_pk, packages) ?",
+		tx.Table("image_packages AS ip").Select("ip.image_pk, MIN(ip.package_pk), "+tx.Dialect.List(packageAndExcluded)).Group("ip.image_pk"))
 }
 
 func (f filler) vulnerabilities(tx *txn) error {

@@ -258,11 +258,7 @@ func numberList(numbers []int64) clause.Expr {
 	if len(numbers) == 0 {
 		return gorm.Expr("NULL")
 	}
-	texts := make([]string, len(numbers))
-	for i, number := range numbers {
-		texts[i] = strconv.FormatInt(number, 10)
-	}
-	return gorm.Expr(strings.Join(texts, ","))
+	return gorm.Expr(joinNumbers(numbers))
 }
 
 // Overview implements store.Images.

@@ -91,11 +91,21 @@ func presenceSince(presences string, in store.Namespaces) string {
 	return laterOf(presences+".since", "n.since")
 }
 
-// visibleImage is what is known of an image in some namespaces: since when it is visible there, and for which namespace the last failed attempt at
-// it was made.
-type visibleImage struct {
-	ImagePk, Since int64
-	FailedFor      string
+// fewSince is of how many images the beginning of the visibility is looked up. Of more, that of all visible images is read: MariaDB looks up each image in each namespace.
+const fewSince = 1
+
+// eachSince calls visit for images that are visible in some namespaces, and since when they are, and where there are many also for others.
+func eachSince(tx *gorm.DB, in store.Namespaces, images []int64, visit func(image, since int64)) error {
+	rows := visibleSince(tx, in)
+	if len(images) <= fewSince {
+		rows = rows.Where("m.image_pk IN ?", images)
+	}
+	return eachRow(rows, func(scan func(...any) error) error {
+		var image, since int64
+		err := scan(&image, &since)
+		visit(image, since)
+		return err
+	})
 }
 
 // limitImages takes out of images that are visible in some namespaces what follows from others.
@@ -104,38 +114,47 @@ func limitImages(tx *gorm.DB, in store.Namespaces, rows []imageRow) error {
 		return nil
 	}
 	ids := make([]int64, len(rows))
+	var failed []int64
 	for i := range rows {
-		ids[i] = rows[i].ID
+		if ids[i] = rows[i].ID; rows[i].Message != "" {
+			failed = append(failed, rows[i].ID)
+		}
 	}
-	known := make(map[int64]visibleImage, len(rows))
-	err := inParts(ids, func(part []int64) error {
-		var found []visibleImage
-		err := tx.Table("(?) AS n", visibleSince(tx, in).Where("m.image_pk IN ?", part)).Joins("LEFT JOIN image_failures x ON x.image_pk = n.image_pk").
-			Select("n.image_pk, n.since, COALESCE(x.namespace, '') AS failed_for").Scan(&found).Error
+	since, failedFor := make(map[int64]int64, len(rows)), map[int64]string{}
+	if err := eachSince(tx, in, ids, func(image, at int64) { since[image] = at }); err != nil {
+		return err
+	}
+	err := inParts(failed, func(part []int64) error {
+		var found []struct {
+			ImagePk   int64
+			Namespace string
+		}
+		err := tx.Raw("SELECT image_pk, namespace FROM image_failures WHERE image_pk IN ?", part).Scan(&found).Error
 		for _, one := range found {
-			known[one.ImagePk] = one
+			failedFor[one.ImagePk] = one.Namespace
 		}
 		return err
 	})
 	for i := range rows {
-		rows[i].limit(in, known[rows[i].ID])
+		rows[i].limit(in, since[rows[i].ID], failedFor[rows[i].ID])
 	}
 	return err
 }
 
-// limit takes out what follows from other namespaces. Nothing happened before the image was visible, and its findings are those since it was matched.
-func (r *imageRow) limit(in store.Namespaces, known visibleImage) {
-	r.FirstSeen = max(r.FirstSeen, known.Since)
+// limit takes out what follows from other namespaces. since is from when on the image is visible, and the last failed attempt at it was made for the namespace
+// failedFor. Nothing happened before the image was visible, and its findings are those since it was matched.
+func (r *imageRow) limit(in store.Namespaces, since int64, failedFor string) {
+	r.FirstSeen = max(r.FirstSeen, since)
 	for _, at := range []*int64{&r.CatalogedAt, &r.MatchedAt} {
 		if *at != 0 {
-			*at = max(*at, known.Since)
+			*at = max(*at, since)
 		}
 	}
 	r.limited = true
 	if !in.Contains(r.ScannedIn) {
 		r.ScannedIn = ""
 	}
-	if !in.Contains(known.FailedFor) && r.Reason != string(model.ReasonMatchFailed) {
+	if !in.Contains(failedFor) && r.Reason != string(model.ReasonMatchFailed) {
 		r.Message = ""
 	}
 }

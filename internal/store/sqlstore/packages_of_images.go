@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -22,8 +21,7 @@ type imagePackages struct {
 	*packageSearch
 	tx    *gorm.DB
 	token packageToken
-	// counts has the packages, and whether an image holds them in which they count.
-	counts map[int64]bool
+	heldSets
 	// elsewhere are the counts of findings that count in other images only.
 	elsewhere map[int64]countsDelta
 }
@@ -34,8 +32,9 @@ func (q *packageSearch) ofImages(tx *gorm.DB, token packageToken) (rows []packag
 	if q.Name != "" || q.Type != "" || q.Text != "" || q.ids != "" || q.due != nil || q.Vulnerable || q.MinSeverity > model.SeverityUnknown {
 		return nil, "", 0, false, nil
 	}
-	p := &imagePackages{packageSearch: q, tx: tx, token: token, counts: map[int64]bool{}}
-	if done, err = p.read(); err != nil || !done {
+	p := &imagePackages{packageSearch: q, tx: tx, token: token}
+	// Only matched images count for who sees some namespaces: what is known of the packages of others follows from other images.
+	if done, err = p.readHeld(tx, q.dialect, q.ofChosen(tx, tx.Table("images AS k"), "k.id"), q.chosen.in.All()); err != nil || !done {
 		return nil, "", 0, false, err
 	}
 	if err := p.readElsewhere(); err != nil {
@@ -45,7 +44,7 @@ func (q *packageSearch) ofImages(tx *gorm.DB, token packageToken) (rows []packag
 		return nil, "", 0, false, err
 	}
 	rows, next, err = cutPage(rows, q.Limit(), token, p.keys(), (*packageEntry).value)
-	return rows, next, len(p.counts), true, err
+	return rows, next, p.held.number, true, err
 }
 
 // worst reports whether the worst packages come first, and otherwise they are in the order of their names.
@@ -68,29 +67,6 @@ func (p *imagePackages) compare(a, b packageEntry) int {
 	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Version, b.Version), strings.Compare(a.Type, b.Type), strings.Compare(a.Fingerprint, b.Fingerprint))
 }
 
-// read reads which packages the images hold, unless there are too many images.
-func (p *imagePackages) read() (done bool, err error) {
-	var images []struct{ ID, MatchedAt int64 }
-	err = p.ofChosen(p.tx, p.tx.Table("images AS k"), "k.id").Select("k.id, k.matched_at").Order("k.id").Limit(allUses + 1).Scan(&images).Error
-	if err != nil || len(images) > allUses {
-		return false, err
-	}
-	ids, count := make([]int64, len(images)), make(map[int64]bool, len(images))
-	for i, image := range images {
-		ids[i] = image.ID
-		// Only matched images count for who sees some namespaces: what is known of the packages of others follows from other images.
-		count[image.ID] = p.chosen.in.All() || image.MatchedAt > 0
-	}
-	return true, inParts(ids, func(part []int64) error {
-		held := p.tx.Table("image_packages AS ip").Where("ip.image_pk IN ?", part)
-		return eachList(held, p.dialect, "ip.image_pk", "ip.package_pk * 2 + ip.excluded", func(image int64, list []int64) {
-			for _, one := range list {
-				p.counts[one/2] = p.counts[one/2] || count[image] && one%2 == 0
-			}
-		})
-	})
-}
-
 // readElsewhere reads the counts of findings that count in other images only.
 func (p *imagePackages) readElsewhere() error {
 	if !p.divided {
@@ -100,7 +76,7 @@ func (p *imagePackages) readElsewhere() error {
 	err := p.suppressed(p.tx).Scan(&rows).Error
 	p.elsewhere = make(map[int64]countsDelta, len(rows))
 	for i := range rows {
-		if p.counts[rows[i].PackagePk] {
+		if p.counting.has(rows[i].PackagePk) {
 			p.elsewhere[rows[i].PackagePk] = rows[i].Counts.since(&countsRow{})
 		}
 	}
@@ -109,39 +85,43 @@ func (p *imagePackages) readElsewhere() error {
 
 // ordered reports whether the place of a package in the order is that in the index. The index by counts has those of all images.
 func (p *imagePackages) ordered(id int64) bool {
-	return !p.worst() || p.counts[id] && p.elsewhere[id] == (countsDelta{})
+	return !p.worst() || p.counting.has(id) && p.elsewhere[id] == (countsDelta{})
 }
 
 // page reads the entries of a page and the one after it.
 func (p *imagePackages) page() (rows []packageEntry, done bool, err error) {
 	// fewer are the packages with other counts than in all images, none those that count in no image: their place in the order is another one than in the index.
-	var some, fewer, none []int64
-	for _, id := range slices.Sorted(maps.Keys(p.counts)) {
-		switch {
-		case p.ordered(id):
-			some = append(some, id)
-		case p.counts[id]:
-			fewer = append(fewer, id)
-		default:
-			none = append(none, id)
+	var fewer []int64
+	none := 0
+	if p.worst() {
+		none = p.held.number - p.counting.number
+		for id, counts := range p.elsewhere {
+			if counts != (countsDelta{}) {
+				fewer = append(fewer, id)
+			}
 		}
 	}
 	many := p.manyPackages
-	if len(fewer)+len(none) > many {
+	if len(fewer)+none > many {
 		return nil, false, nil
 	}
-	if len(some) > many {
-		if rows, done, err = p.walk(len(some)); err != nil || !done {
+	if some := p.held.number - len(fewer) - none; some > many {
+		if rows, done, err = p.walk(some); err != nil || !done {
 			return nil, false, err
 		}
-	} else if rows, err = p.listed(some, p.left); err != nil {
+	} else if rows, err = p.listed(p.held.sorted(p.ordered), p.left); err != nil {
 		return nil, false, err
 	}
+	slices.Sort(fewer)
 	lower, err := p.listed(fewer, p.left)
 	if err != nil {
 		return nil, false, err
 	}
-	zeros, err := p.listed(none, func([]int64) string { return perCount("0 AS %[1]s") })
+	var uncounted []int64
+	if none > 0 {
+		uncounted = p.held.sorted(func(id int64) bool { return !p.counting.has(id) })
+	}
+	zeros, err := p.listed(uncounted, func([]int64) string { return perCount("0 AS %[1]s") })
 	rows = slices.Concat(rows, lower, zeros)
 	slices.SortFunc(rows, p.compare)
 	return rows[:min(len(rows), p.Limit()+1)], true, err
@@ -185,7 +165,7 @@ func (p *imagePackages) listed(ids []int64, counts func(ids []int64) string) (ro
 		var found []packageEntry
 		err = behind.Select("l.*").Order(sqldb.OrderBy(keys)).Limit(p.Limit() + 1).Scan(&found).Error
 		for i := range found {
-			if !p.counts[found[i].ID] {
+			if !p.counting.has(found[i].ID) {
 				found[i].Counts = countsRow{}
 			}
 		}
@@ -198,7 +178,7 @@ func (p *imagePackages) listed(ids []int64, counts func(ids []int64) string) (ro
 // clear takes away the counts of packages that count in no image, and those of findings that count in other images only.
 func (p *imagePackages) clear(rows []packageEntry) {
 	for i := range rows {
-		if !p.counts[rows[i].ID] {
+		if !p.counting.has(rows[i].ID) {
 			rows[i].Counts = countsRow{}
 		}
 		rows[i].Counts.add((countsDelta{}).minus(p.elsewhere[rows[i].ID]))
@@ -219,7 +199,7 @@ func (p *imagePackages) walk(number int) (rows []packageEntry, done bool, err er
 			return nil, false, err
 		}
 		for i := range found {
-			if _, held := p.counts[found[i].ID]; held && p.ordered(found[i].ID) {
+			if p.held.has(found[i].ID) && p.ordered(found[i].ID) {
 				rows = append(rows, found[i])
 			}
 		}

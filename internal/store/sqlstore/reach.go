@@ -176,17 +176,26 @@ type visibleOrder map[int64]*reachedImage
 // reachedImages reads since when images are visible in some namespaces.
 func reachedImages(tx *gorm.DB, in store.Namespaces, images []int64) (visibleOrder, error) {
 	slices.Sort(images)
-	known := make(visibleOrder, len(images))
-	err := inParts(slices.Compact(images), func(part []int64) error {
+	images = slices.Compact(images)
+	read := make(visibleOrder, len(images))
+	err := inParts(images, func(part []int64) error {
 		var rows []reachedImage
-		err := tx.Table("(?) AS n", visibleSince(tx, in).Where("m.image_pk IN ?", part)).Joins("JOIN images i ON i.id = n.image_pk").
-			Select("i.id, n.since, " + laterOf("n.since", "i.matched_at") + " AS found_since, i.image_id, i.platform").Scan(&rows).Error
+		err := tx.Raw("SELECT id, matched_at AS found_since, image_id, platform FROM images WHERE id IN ?", part).Scan(&rows).Error
 		for i := range rows {
-			known[rows[i].ID] = &rows[i]
+			read[rows[i].ID] = &rows[i]
 		}
 		return err
 	})
-	return known, err
+	if err != nil {
+		return nil, err
+	}
+	known := make(visibleOrder, len(images))
+	return known, eachSince(tx, in, images, func(image, since int64) {
+		if reached := read[image]; reached != nil {
+			reached.Since, reached.FoundSince = since, max(since, reached.FoundSince)
+			known[image] = reached
+		}
+	})
 }
 
 // sort puts images in the order in which they became visible: that of their numbers tells when they were known.

@@ -276,6 +276,7 @@ func replaceImagePackages(tx *txn, image int64, packages []model.HeldPackage, id
 	}
 	same := len(before) == len(packages)
 	values := make([]any, 0, 5*len(packages))
+	list := make([]int64, 0, len(packages))
 	for _, held := range packages {
 		id, found := ids[held.Package.Fingerprint]
 		if !found {
@@ -288,11 +289,15 @@ func replaceImagePackages(tx *txn, image int64, packages []model.HeldPackage, id
 		excluded, known := before[id]
 		same = same && known && excluded == boolean(held.Excluded)
 		values = append(values, image, id, boolean(held.Excluded), locations, details[id])
+		list = append(list, 2*id+boolean(held.Excluded))
 	}
 	if err := tx.Execute("DELETE FROM image_packages WHERE image_pk = ?", image); err != nil {
 		return false, err
 	}
-	if err := tx.Insert("image_packages", []string{"image_pk", "package_pk", "excluded", "locations", "own"}, values, ""); err != nil || same {
+	if err := tx.Insert("image_packages", []string{"image_pk", "package_pk", "excluded", "locations", "own"}, values, ""); err != nil {
+		return false, err
+	}
+	if err := savePackageList(tx, image, list); err != nil || same {
 		return same, err
 	}
 	tx.noteLacks(image)

@@ -59,29 +59,43 @@ func percentile(took []time.Duration, of int) float64 {
 	return float64(took[len(took)*of/100].Microseconds()) / 1000
 }
 
-// besideAll measures a call with some visible namespaces beside all, in turn, and reports how many times as long the first takes.
+// besideAll measures a call with some visible namespaces beside all, in turn, and reports how many times as long the first takes, and how much of the processor's time.
 func besideAll(b *testing.B, in store.Namespaces, name string, call func(ctx context.Context, in store.Namespaces) (int, error)) {
 	b.Helper()
 	b.Run(name, func(b *testing.B) {
-		var some, all []time.Duration
 		rows := 0
+		read := func(in store.Namespaces) {
+			total, err := call(b.Context(), in)
+			if err != nil || total == 0 {
+				b.Fatalf("got %d rows, %v", total, err)
+			}
+			rows = total
+		}
+		for range 3 { // Connections begin, and plans are made.
+			read(store.AllNamespaces())
+			read(in)
+		}
+		p := newProcessor(b)
+		var some, all, someUsed, allUsed []time.Duration
 		for b.Loop() {
 			for _, one := range []struct {
-				in   store.Namespaces
-				took *[]time.Duration
-			}{{store.AllNamespaces(), &all}, {in, &some}} {
+				in         store.Namespaces
+				took, used *[]time.Duration
+			}{{store.AllNamespaces(), &all, &allUsed}, {in, &some, &someUsed}} {
 				start := time.Now()
-				total, err := call(b.Context(), one.in)
-				if err != nil || total == 0 {
-					b.Fatalf("got %d rows, %v", total, err)
-				}
-				*one.took, rows = append(*one.took, time.Since(start)), total
+				*one.used = append(*one.used, p.of(func() { read(one.in) }))
+				*one.took = append(*one.took, time.Since(start))
 			}
 		}
+		b.ReportMetric(percentile(all, 50), "all-p50-ms")
+		b.ReportMetric(percentile(some, 50), "some-p50-ms")
 		b.ReportMetric(percentile(all, 99), "all-p99-ms")
 		b.ReportMetric(percentile(some, 99), "some-p99-ms")
+		b.ReportMetric(percentile(allUsed, 50), "all-cpu-ms")
+		b.ReportMetric(percentile(someUsed, 50), "some-cpu-ms")
 		b.ReportMetric(percentile(some, 50)/max(percentile(all, 50), 0.001), "p50-ratio")
 		b.ReportMetric(percentile(some, 99)/max(percentile(all, 99), 0.001), "p99-ratio")
+		b.ReportMetric(percentile(someUsed, 50)/max(percentile(allUsed, 50), 0.001), "cpu-ratio")
 		b.ReportMetric(float64(rows), "rows")
 		b.ReportMetric(0, "ns/op")
 	})

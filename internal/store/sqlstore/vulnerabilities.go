@@ -91,7 +91,11 @@ func (s *Store) ListVulnerabilities(ctx context.Context, in store.Namespaces, qu
 		if err != nil {
 			return err
 		}
-		entries := s.foundVulnerabilities(tx, current, chosen, view, divided, query)
+		packages, err := s.countingPackages(tx, chosen)
+		if err != nil {
+			return err
+		}
+		entries := s.foundVulnerabilities(tx, current, chosen, view, packages, divided, query)
 		if until, filters := (dueFilter{query.Overdue, query.DueBefore}).until(s.now()); filters {
 			due, err := dueFindings(tx, tx.Table("image_packages AS ip"), chosen, current, until)
 			if err != nil {
@@ -119,9 +123,9 @@ func (s *Store) ListVulnerabilities(ctx context.Context, in store.Namespaces, qu
 	return page, nil
 }
 
-// foundVulnerabilities selects a vulnerabilityEntry for each vulnerability that the query matches. divided says that findings are suppressed in some
+// foundVulnerabilities selects a vulnerabilityEntry for each vulnerability that the query matches. packages are those of countingPackages, divided says that findings are suppressed in some
 // images.
-func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, chosen place, view seen, divided bool, query store.VulnerabilityQuery) *gorm.DB {
+func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, chosen place, view seen, packages any, divided bool, query store.VulnerabilityQuery) *gorm.DB {
 	columns := "v.vulnerability_id, MAX(v.severity) AS severity, MAX(v.epss_micros) AS epss_micros, MAX(v.risk_micros) AS risk_micros, MAX(v.kev) AS kev"
 	var values []any
 	found := tx.Table("found_vulnerabilities AS h")
@@ -130,7 +134,7 @@ func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, chosen place, v
 	}
 	found = found.Joins("JOIN vulnerabilities v ON v.id = h.vulnerability_pk")
 	if !chosen.everywhere() {
-		condition, held := s.heldFindings(tx, current, chosen, view, divided, query.Suppressed, "")
+		condition, held := s.heldFindings(tx, current, chosen, view, packages, divided, query.Suppressed, "")
 		found = found.Where(condition, held)
 	}
 	if query.ID != "" {
@@ -140,7 +144,7 @@ func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, chosen place, v
 	case query.Fixable && chosen.everywhere():
 		columns += fmt.Sprintf(", MAX(CASE WHEN h.level = %d THEN 1 ELSE 0 END) AS fixable", foundFixable)
 	case query.Fixable:
-		condition, held := s.heldFindings(tx, current, chosen, view, divided, query.Suppressed, " AND f.fixable = 1")
+		condition, held := s.heldFindings(tx, current, chosen, view, packages, divided, query.Suppressed, " AND f.fixable = 1")
 		columns += ", MAX(CASE WHEN " + condition + " THEN 1 ELSE 0 END) AS fixable"
 		values = append(values, held)
 	}
@@ -173,31 +177,55 @@ func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, chosen place, v
 	return entries
 }
 
-// heldFindings is the condition that a vulnerability v is found in a package of a matched image that the query chooses, also if decisions suppress
+// maxListed is up to how many packages are given to a statement as a list of numbers.
+const maxListed = 100_000
+
+// countingPackages are the packages that matched images hold and do not exclude which the query chooses, as a condition about findings f; nil of all images.
+func (s *Store) countingPackages(tx *gorm.DB, chosen place) (any, error) {
+	if chosen.everywhere() {
+		return nil, nil //nolint:nilnil // Then found_vulnerabilities says what is found.
+	}
+	var sets heldSets
+	done, err := sets.readHeld(tx, s.db.Dialect(), tx.Table("images AS k").Where("k.matched_at > 0 AND k.id IN (?)", chosen.images(tx)), false)
+	if err != nil {
+		return nil, err
+	}
+	ids := sets.counting.sorted(nil)
+	switch {
+	case done && len(ids) <= min(sqldb.MaxIn, s.manyPackages): // They are looked up.
+		return gorm.Expr("f.package_pk IN (?)", numberList(ids)), nil
+	case done && len(ids) <= maxListed:
+		return s.db.Dialect().Among("f.package_pk", joinNumbers(ids)), nil
+	}
+	return gorm.Expr("f.package_pk IN (?)", tx.Table("image_packages AS ip").Where("ip.excluded = 0").Joins("JOIN images i ON i.id = ip.image_pk").
+		Where("i.matched_at > 0 AND ip.image_pk IN (?)", chosen.images(tx)).Distinct("ip.package_pk")), nil
+}
+
+// heldFindings is the condition that a vulnerability v is found in one of the packages of countingPackages, also if decisions suppress
 // it if that is wanted, and the value of the condition. SQLite asks an index about each vulnerability several times faster than it makes a list of them; servers make the list faster.
-func (s *Store) heldFindings(tx *gorm.DB, current int64, chosen place, view seen, divided, suppressed bool, further string) (condition string, held *gorm.DB) {
-	condition = shown + " AND " + unsuppressed + further
+func (s *Store) heldFindings(tx *gorm.DB, current int64, chosen place, view seen, packages any, divided, suppressed bool, further string) (condition string, held *gorm.DB) {
+	open := unsuppressed
+	if s.db.Dialect().Type() == sqldb.TypeMySQL { // It would ask about each finding.
+		open = "f.id NOT IN (SELECT fs.finding_id FROM finding_suppressions fs WHERE fs.reach = 0)"
+	}
+	condition = shown + " AND " + open + further
 	values := []any{current, current}
 	switch {
 	case suppressed:
 		condition = shown + further
 	case divided:
-		open := tx.Table("image_packages AS ip").Joins("JOIN images im ON im.id = ip.image_pk AND im.matched_at > 0").Select("1").
+		counting := tx.Table("image_packages AS ip").Joins("JOIN images im ON im.id = ip.image_pk AND im.matched_at > 0").Select("1").
 			Where("ip.package_pk = d.package_pk AND ip.excluded = 0 AND NOT "+view.suppressedThere("d.id")+" AND ip.image_pk IN (?)", chosen.images(tx))
 		// They are few, and are found once: what other findings there are is asked nothing.
 		somewhere := view.suppressedSomewhere(tx, func(rows *gorm.DB) *gorm.DB { return rows.Where("x.image_pk IN (?)", chosen.images(tx)) })
 		condition += " AND f.id NOT IN (?)"
-		values = append(values, tx.Table("(?) AS d", somewhere).Where("NOT EXISTS (?)", open).Select("d.id"))
+		values = append(values, tx.Table("(?) AS d", somewhere).Where("NOT EXISTS (?)", counting).Select("d.id"))
 	}
-	packages := tx.Table("image_packages AS ip").Where("ip.excluded = 0")
+	found := tx.Table("findings AS f").Where(packages).Where(condition, values...)
 	if s.db.Dialect().Type() == sqldb.TypeSQLite {
-		matched := tx.Table("(?) AS u", chosen.images(tx)).Select("u.image_pk").Joins("JOIN images i ON i.id = u.image_pk").Where("i.matched_at > 0")
-		return "EXISTS (?)", tx.Table("findings AS f").Select("f.id").Where("f.vulnerability_pk = v.id AND "+condition, values...).
-			Where("f.package_pk IN (?)", packages.Select("ip.package_pk").Where("ip.image_pk IN (?)", matched))
+		return "EXISTS (?)", found.Select("f.id").Where("f.vulnerability_pk = v.id")
 	}
-	packages = packages.Joins("JOIN images i ON i.id = ip.image_pk").Where("i.matched_at > 0 AND ip.image_pk IN (?)", chosen.images(tx)).Distinct("ip.package_pk")
-	return "v.id IN (?)", tx.Table("(?) AS p", packages).Joins("CROSS JOIN findings f").
-		Where("f.package_pk = p.package_pk AND "+condition, values...).Select("f.vulnerability_pk")
+	return "v.id IN (?)", found.Select("f.vulnerability_pk")
 }
 
 // addReach adds to summaries what the vulnerabilities of these IDs reach.

@@ -1,0 +1,155 @@
+package sqlstore
+
+import (
+	"math/bits"
+	"slices"
+	"strconv"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
+)
+
+// image_package_lists has what an image holds as one text, so that the packages of some hundred images are some hundred rows. A row refers to one of the rows of
+// image_packages, and all of an image are deleted before others take their place: a list is gone whenever a process of any version changes what it follows from.
+// Images without a list are read from image_packages.
+
+// savePackageList writes the list of an image without one, as packageAndExcluded has it.
+func savePackageList(tx *txn, image int64, list []int64) error {
+	if len(list) == 0 {
+		return nil
+	}
+	slices.Sort(list)
+	return tx.Insert("image_package_lists", []string{"image_pk", "package_pk", "packages"}, []any{image, list[0] / 2, joinNumbers(list)}, "")
+}
+
+// packageAndExcluded is a package in a list, and whether the image excludes it.
+const packageAndExcluded = "ip.package_pk * 2 + ip.excluded"
+
+// eachPackageList calls visit for images that hold packages with a packageAndExcluded for each of these.
+func eachPackageList(tx *gorm.DB, d sqldb.Dialect, images []int64, visit func(image int64, list []int64)) error {
+	return inParts(images, func(part []int64) error {
+		without := make(map[int64]bool, len(part))
+		for _, image := range part {
+			without[image] = true
+		}
+		err := eachRow(tx.Table("image_package_lists").Select("image_pk, packages").Where("image_pk IN ?", part), func(scan func(...any) error) error {
+			var image int64
+			var text string
+			if err := scan(&image, &text); err != nil {
+				return err
+			}
+			list, err := numbersOf(text)
+			if err != nil {
+				return err
+			}
+			delete(without, image)
+			visit(image, list)
+			return nil
+		})
+		if err != nil || len(without) == 0 {
+			return err
+		}
+		rest := slices.DeleteFunc(slices.Clone(part), func(image int64) bool { return !without[image] })
+		return eachList(tx.Table("image_packages AS ip").Where("ip.image_pk IN ?", rest), d, "ip.image_pk", packageAndExcluded, visit)
+	})
+}
+
+// heldSets are the packages that some images hold.
+type heldSets struct {
+	// held has all packages, counting those that an image holds in which they count.
+	held, counting numberSet
+}
+
+// readHeld reads which packages images k hold, unless these are too many. Without all, only matched images count.
+func (h *heldSets) readHeld(tx *gorm.DB, d sqldb.Dialect, images *gorm.DB, all bool) (done bool, err error) {
+	var rows []struct{ ID, MatchedAt int64 }
+	err = images.Select("k.id, k.matched_at").Order("k.id").Limit(allUses + 1).Scan(&rows).Error
+	if err != nil || len(rows) > allUses {
+		return false, err
+	}
+	ids, counts := make([]int64, len(rows)), make(map[int64]bool, len(rows))
+	for i, row := range rows {
+		ids[i], counts[row.ID] = row.ID, all || row.MatchedAt > 0
+	}
+	return true, eachPackageList(tx, d, ids, func(image int64, list []int64) {
+		count := counts[image]
+		for _, one := range list {
+			h.held.add(one / 2)
+			if count && one%2 == 0 {
+				h.counting.add(one / 2)
+			}
+		}
+	})
+}
+
+// numberSet is a set of numbers from 0 on, of which many are close to each other.
+type numberSet struct {
+	blocks map[int64]*[blockWords]uint64
+	last   *[blockWords]uint64
+	at     int64
+	number int
+}
+
+// blockWords is the number of words of a block of a numberSet.
+const blockWords = 8
+
+// add adds a number.
+func (s *numberSet) add(n int64) {
+	block := s.block(n)
+	if block == nil {
+		if s.blocks == nil {
+			s.blocks = map[int64]*[blockWords]uint64{}
+		}
+		block = new([blockWords]uint64)
+		s.at, s.last = n/(64*blockWords), block
+		s.blocks[s.at] = block
+	}
+	word, bit := &block[n/64%blockWords], uint64(1)<<(n%64)
+	if *word&bit == 0 {
+		*word |= bit
+		s.number++
+	}
+}
+
+// has reports whether a number is in the set.
+func (s *numberSet) has(n int64) bool {
+	block := s.block(n)
+	return block != nil && block[n/64%blockWords]>>(n%64)&1 == 1
+}
+
+// block is that of a number, nil if there is none.
+func (s *numberSet) block(n int64) *[blockWords]uint64 {
+	if at := n / (64 * blockWords); s.last == nil || s.at != at {
+		s.at, s.last = at, s.blocks[at]
+	}
+	return s.last
+}
+
+// sorted lists the numbers that are chosen, in order; nil chooses all.
+func (s *numberSet) sorted(chosen func(n int64) bool) []int64 {
+	var list []int64
+	for at, block := range s.blocks {
+		for i, word := range block {
+			for ; word != 0; word &= word - 1 {
+				if n := (at*blockWords+int64(i))*64 + int64(bits.TrailingZeros64(word)); chosen == nil || chosen(n) {
+					list = append(list, n)
+				}
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// joinNumbers joins numbers with commas.
+func joinNumbers(numbers []int64) string {
+	var text []byte
+	for i, n := range numbers {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = strconv.AppendInt(text, n, 10)
+	}
+	return string(text)
+}

@@ -1,0 +1,93 @@
+package sqlstore
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// checkPackageLists expects that image_package_lists has all images and what image_packages says of them.
+func checkPackageLists(t *testing.T, s *Store) {
+	t.Helper()
+	var rows []struct{ ImagePk, One int64 }
+	if err := s.db.Reader().Raw("SELECT ip.image_pk, " + packageAndExcluded + " AS one FROM image_packages ip ORDER BY 1, 2").Scan(&rows).Error; err != nil {
+		t.Error(err)
+	}
+	want, got := map[int64][]int64{}, map[int64][]int64{}
+	for _, row := range rows {
+		want[row.ImagePk] = append(want[row.ImagePk], row.One)
+	}
+	var lists []struct {
+		ImagePk  int64
+		Packages string
+	}
+	if err := s.db.Reader().Raw("SELECT image_pk, packages FROM image_package_lists").Scan(&lists).Error; err != nil {
+		t.Error(err)
+	}
+	for _, list := range lists {
+		numbers, err := numbersOf(list.Packages)
+		if err != nil {
+			t.Errorf("image %d: %v", list.ImagePk, err)
+		}
+		got[list.ImagePk] = numbers
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("image_package_lists (-want +got):\n%s", diff)
+	}
+}
+
+// TestPackageLists reads what images hold with lists, and without one that a process of an earlier version has not written.
+func TestPackageLists(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, config Config) {
+		s := withFixes(t, config)
+		read := func() map[int64][]int64 {
+			held := map[int64][]int64{}
+			images := []int64{1, 2, 3, 1000}
+			err := eachPackageList(s.db.Reader(), s.db.Dialect(), images, func(image int64, list []int64) { held[image] = slices.Sorted(slices.Values(list)) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			return held
+		}
+		before := read()
+		if len(before) != 3 || len(before[1]) == 0 {
+			t.Fatalf("got %v; want what 3 images hold", before)
+		}
+		// This is what such a process does.
+		leaveBehind(t, s, "CREATE TABLE kept AS SELECT * FROM image_packages WHERE image_pk = 1", "DELETE FROM image_packages WHERE image_pk = 1")
+		if lists := texts(t, s, "SELECT image_pk FROM image_package_lists WHERE image_pk = 1"); len(lists) > 0 {
+			t.Errorf("the list of an image is still there without its packages")
+		}
+		leaveBehind(t, s, "INSERT INTO image_packages SELECT * FROM kept", "DROP TABLE kept")
+		if diff := cmp.Diff(before, read()); diff != "" {
+			t.Errorf("without a list (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestNumberSet adds numbers to a set, and to a map.
+func TestNumberSet(t *testing.T) {
+	var set numberSet
+	want := map[int64]bool{}
+	for _, n := range []int64{0, 1, 63, 64, 511, 512, 513, 100_000, 1 << 60, 64, 0, 99_999, 1<<60 + 1} {
+		if set.has(n) != want[n] {
+			t.Errorf("it has %d: %v, before that was added as often as it says", n, set.has(n))
+		}
+		set.add(n)
+		if want[n] = true; !set.has(n) || set.number != len(want) {
+			t.Errorf("with %d it has %d numbers, want %d", n, set.number, len(want))
+		}
+	}
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), set.sorted(nil)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := set.sorted(func(n int64) bool { return n%2 == 1 && n < 1000 }); !slices.Equal(got, []int64{1, 63, 511, 513}) {
+		t.Errorf("odd ones below 1000: %v", got)
+	}
+	if set.has(2) || set.has(1<<50) {
+		t.Error("it has a number that was not added")
+	}
+}
