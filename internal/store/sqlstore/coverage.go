@@ -108,7 +108,7 @@ func (s *Store) RecordCoverage(ctx context.Context, scope string, containers []s
 		if err := recordOwners(tx, workloads); err != nil {
 			return err
 		}
-		if err := tx.tellLost(diff.lost); err != nil {
+		if err := tx.writeCoverageEvents(diff.lost); err != nil {
 			return err
 		}
 		return writeCoverage(tx, scope, diff)

@@ -80,14 +80,14 @@ func (n *namespaceNumbers) in(a audience) []string {
 	return names
 }
 
-// toldDecision is an event about a decision, and who is told it if the object is one of the cluster.
-type toldDecision struct {
+// addressedEvent is an event about a decision, and who is told it if the object is one of the cluster.
+type addressedEvent struct {
 	store.DecisionEvent
 	audience audience
 }
 
-// tellable is how many of these events can be about single decisions.
-func tellable(told []toldDecision) int {
+// singleEvents is how many of these events can be about single decisions.
+func singleEvents(told []addressedEvent) int {
 	named := 0
 	for i := range told[:min(len(told), store.MaxDecisionEvents)] {
 		if named += told[i].audience.size(); named > maxDecisionAudience {
@@ -97,8 +97,8 @@ func tellable(told []toldDecision) int {
 	return min(len(told), store.MaxDecisionEvents)
 }
 
-// telling is what is told of a match: a decision or several together, by number, and the reach of the decision that matches.
-type telling struct {
+// audienceMatch is what is told of a match: a decision or several together, by number, and the reach of the decision that matches.
+type audienceMatch struct {
 	to    int
 	reach int64
 }
@@ -133,7 +133,7 @@ func (t *txn) audiences(matched map[int64][]int64, to map[int64]int, count int) 
 	if err != nil {
 		return nil, err
 	}
-	tellings, err := t.tellingsOf(matched, to, reaches)
+	audienceMatches, err := t.audienceMatchesOf(matched, to, reaches)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func (t *txn) audiences(matched map[int64][]int64, to map[int64]int, count int) 
 		return nil, err
 	}
 	told, namespaces := make([]audience, count), map[int64][]int{}
-	return told, inParts(slices.Sorted(maps.Keys(tellings)), func(part []int64) error {
+	return told, inParts(slices.Sorted(maps.Keys(audienceMatches)), func(part []int64) error {
 		holders := map[int64][]int64{}
 		rows := t.Table("image_packages AS ip").Where("ip.excluded = 0 AND ip.package_pk IN ?", part)
 		err := eachList(rows, t.Dialect, "ip.package_pk", "ip.image_pk", func(id int64, images []int64) {
@@ -159,7 +159,7 @@ func (t *txn) audiences(matched map[int64][]int64, to map[int64]int, count int) 
 			for _, image := range images {
 				whole.add(namespaces[image])
 			}
-			for _, one := range tellings[id] {
+			for _, one := range audienceMatches[id] {
 				if one.reach == everywhere {
 					told[one.to].join(whole)
 					continue
@@ -184,8 +184,8 @@ func clusterwide(rows []decisionRow) map[int64]int64 {
 	return ids
 }
 
-// tellingsOf returns what is told of matches of findings that count now, by package.
-func (t *txn) tellingsOf(matched map[int64][]int64, to map[int64]int, reaches *decisionReaches) (map[int64][]telling, error) {
+// audienceMatchesOf returns what is told of matches of findings that count now, by package.
+func (t *txn) audienceMatchesOf(matched map[int64][]int64, to map[int64]int, reaches *decisionReaches) (map[int64][]audienceMatch, error) {
 	current, err := currentNumber(t.DB)
 	if err != nil {
 		return nil, err
@@ -204,19 +204,19 @@ func (t *txn) tellingsOf(matched map[int64][]int64, to map[int64]int, reaches *d
 		}
 		return err
 	})
-	tellings := map[int64][]telling{}
+	audienceMatches := map[int64][]audienceMatch{}
 	for id, number := range to {
 		for _, finding := range matched[id] {
 			if held, counts := packages[finding]; counts {
-				tellings[held] = append(tellings[held], telling{number, reaches.of[id]})
+				audienceMatches[held] = append(audienceMatches[held], audienceMatch{number, reaches.of[id]})
 			}
 		}
 	}
-	for held, all := range tellings {
-		slices.SortFunc(all, func(a, b telling) int { return cmp.Or(cmp.Compare(a.to, b.to), cmp.Compare(a.reach, b.reach)) })
-		tellings[held] = slices.Compact(all)
+	for held, all := range audienceMatches {
+		slices.SortFunc(all, func(a, b audienceMatch) int { return cmp.Or(cmp.Compare(a.to, b.to), cmp.Compare(a.reach, b.reach)) })
+		audienceMatches[held] = slices.Compact(all)
 	}
-	return tellings, err
+	return audienceMatches, err
 }
 
 // readNamespaces adds the namespaces in which images are visible, by their numbers.

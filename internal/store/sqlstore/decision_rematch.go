@@ -74,7 +74,7 @@ func (t *txn) rematchDecisions(version int64) error {
 		if err := t.redecide(touched); err != nil {
 			return err
 		}
-		if err := t.tellRematched(differ, either); err != nil {
+		if err := t.writeRematchEvents(differ, either); err != nil {
 			return err
 		}
 	}
@@ -84,8 +84,8 @@ func (t *txn) rematchDecisions(version int64) error {
 	return t.Insert("decision_matcher", []string{"id", "version"}, []any{1, version}, "")
 }
 
-// tellRematched writes events about decisions that match other findings than before.
-func (t *txn) tellRematched(differ []*newDecision, matched map[int64][]int64) error {
+// writeRematchEvents writes events about decisions that match other findings than before.
+func (t *txn) writeRematchEvents(differ []*newDecision, matched map[int64][]int64) error {
 	counts, err := countBegun(t.DB, t.Dialect, differ)
 	if err != nil {
 		return err
@@ -98,11 +98,11 @@ func (t *txn) tellRematched(differ []*newDecision, matched map[int64][]int64) er
 	if err != nil {
 		return err
 	}
-	told := make([]toldDecision, len(differ))
+	told := make([]addressedEvent, len(differ))
 	for i, n := range differ {
-		told[i] = toldDecision{n.row.event(store.DecisionChanged, counts[n.row.ID]), audiences[n.row.ID]}
+		told[i] = addressedEvent{n.row.event(store.DecisionChanged, counts[n.row.ID]), audiences[n.row.ID]}
 	}
-	return t.tellDecisions(store.EventDecisionChanged, told)
+	return t.writeDecisionEvents(store.EventDecisionChanged, told)
 }
 
 // notIn are the numbers of a list that are not in another one. Both are in order.

@@ -8,9 +8,9 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-// TestRematchedDecisionsAreTold expects that what is remembered of suppressed findings does not outlast another version of the matcher, and that readers of events
+// TestRematchedDecisionsHaveEvents expects that what is remembered of suppressed findings does not outlast another version of the matcher, and that readers of events
 // learn of the decisions that match other findings.
-func TestRematchedDecisionsAreTold(t *testing.T) {
+func TestRematchedDecisionsHaveEvents(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, config Config) {
 		s := openJoining(t, config, "a")

@@ -11,7 +11,7 @@ import (
 // carryOut ends and begins decisions, and tells of it.
 func (t *txn) carryOut(source string, plan *decisionPlan) error {
 	var touched []int64
-	var told, ended []toldDecision
+	var told, ended []addressedEvent
 	before := map[store.DecisionObject]int{}
 	// What decisions of objects of the cluster matched until now, and match from now on.
 	matched, keys := map[int64][]int64{}, map[int64]store.DecisionObject{}
@@ -34,7 +34,7 @@ func (t *txn) carryOut(source string, plan *decisionPlan) error {
 			touched = append(touched, findings[row.ID]...)
 			note(row, findings[row.ID])
 			if before[row.object()] = counts[row.ID]; !replaced[row.object()] {
-				told = append(told, toldDecision{DecisionEvent: row.event(store.DecisionRemoved, counts[row.ID])})
+				told = append(told, addressedEvent{DecisionEvent: row.event(store.DecisionRemoved, counts[row.ID])})
 			}
 		}
 	}
@@ -56,14 +56,14 @@ func (t *txn) carryOut(source string, plan *decisionPlan) error {
 		switch {
 		case n.over && n.replaces:
 			// It matches nothing: what counts again is what the one before it matched.
-			ended = append(ended, toldDecision{DecisionEvent: n.row.event("", before[n.row.object()])})
+			ended = append(ended, addressedEvent{DecisionEvent: n.row.event("", before[n.row.object()])})
 			continue
 		case n.over:
 			continue
 		case n.replaces:
-			told = append(told, toldDecision{DecisionEvent: n.row.event(store.DecisionChanged, counts[n.row.ID])})
+			told = append(told, addressedEvent{DecisionEvent: n.row.event(store.DecisionChanged, counts[n.row.ID])})
 		default:
-			told = append(told, toldDecision{DecisionEvent: n.row.event(store.DecisionApplied, counts[n.row.ID])})
+			told = append(told, addressedEvent{DecisionEvent: n.row.event(store.DecisionApplied, counts[n.row.ID])})
 		}
 		note(&n.row, n.findings)
 	}
@@ -71,7 +71,7 @@ func (t *txn) carryOut(source string, plan *decisionPlan) error {
 	if err != nil {
 		return err
 	}
-	for _, events := range [][]toldDecision{told, ended} {
+	for _, events := range [][]addressedEvent{told, ended} {
 		for i := range events {
 			events[i].audience = audiences[*events[i].Object]
 		}
@@ -79,21 +79,21 @@ func (t *txn) carryOut(source string, plan *decisionPlan) error {
 	if err := t.redecide(touched); err != nil {
 		return err
 	}
-	if err := t.tellDecisions(store.EventDecisionExpired, ended); err != nil {
+	if err := t.writeDecisionEvents(store.EventDecisionExpired, ended); err != nil {
 		return err
 	}
-	return t.tellDecisions(store.EventDecisionChanged, told)
+	return t.writeDecisionEvents(store.EventDecisionChanged, told)
 }
 
 // eventsOf are the events about decisions that end, with how many findings each matches. Statements of VEX documents have one in common for each object,
 // status and end: there may be thousands, and events name no statements.
-func eventsOf(rows []decisionRow, counts map[int64]int, audiences map[int64]audience) []toldDecision {
+func eventsOf(rows []decisionRow, counts map[int64]int, audiences map[int64]audience) []addressedEvent {
 	type subject struct {
 		object         store.DecisionObject
 		status, author string
 		end            int64
 	}
-	var told []toldDecision
+	var told []addressedEvent
 	at := map[subject]int{}
 	for i := range rows {
 		row := &rows[i]
@@ -101,7 +101,7 @@ func eventsOf(rows []decisionRow, counts map[int64]int, audiences map[int64]audi
 		n, found := at[about]
 		if !found {
 			at[about] = len(told)
-			told = append(told, toldDecision{row.event("", counts[row.ID]), slices.Clone(audiences[row.ID])})
+			told = append(told, addressedEvent{row.event("", counts[row.ID]), slices.Clone(audiences[row.ID])})
 			continue
 		}
 		told[n].Findings += counts[row.ID]
@@ -110,30 +110,30 @@ func eventsOf(rows []decisionRow, counts map[int64]int, audiences map[int64]audi
 	return told
 }
 
-// tellDecisions writes events about decisions, by object: as many as are permitted, above all those that were removed, and the numbers of the others by action,
+// writeDecisionEvents writes events about decisions, by object: as many as are permitted, above all those that were removed, and the numbers of the others by action,
 // kind and namespace, so that those who see one namespace learn of them, too.
-func (t *txn) tellDecisions(kind store.EventKind, told []toldDecision) error {
-	byObject := func(a, b toldDecision) int {
+func (t *txn) writeDecisionEvents(kind store.EventKind, told []addressedEvent) error {
+	byObject := func(a, b addressedEvent) int {
 		return cmp.Or(cmp.Compare(a.Object.Kind, b.Object.Kind), cmp.Compare(a.Object.Namespace, b.Object.Namespace), cmp.Compare(a.Object.Name, b.Object.Name))
 	}
 	slices.SortFunc(told, byObject)
-	if tellable(told) < len(told) {
-		left := func(e *toldDecision) int {
+	if singleEvents(told) < len(told) {
+		left := func(e *addressedEvent) int {
 			if e.Action == store.DecisionRemoved {
 				return 0
 			}
 			return 1
 		}
-		slices.SortStableFunc(told, func(a, b toldDecision) int { return cmp.Compare(left(&a), left(&b)) })
-		single := tellable(told)
-		omitted := map[store.DecisionEvent]*toldDecision{}
+		slices.SortStableFunc(told, func(a, b addressedEvent) int { return cmp.Compare(left(&a), left(&b)) })
+		single := singleEvents(told)
+		omitted := map[store.DecisionEvent]*addressedEvent{}
 		for i := single; i < len(told); i++ {
 			of := store.DecisionEvent{Action: told[i].Action, Kind: told[i].Object.Kind, Namespace: told[i].Object.Namespace}
 			if of.Action == store.DecisionApplied {
 				of.Action = store.DecisionChanged
 			}
 			if omitted[of] == nil {
-				omitted[of] = &toldDecision{DecisionEvent: of}
+				omitted[of] = &addressedEvent{DecisionEvent: of}
 			}
 			omitted[of].Omitted++
 			omitted[of].audience.join(told[i].audience)
@@ -213,7 +213,7 @@ func (t *txn) beginDecisions(source string, plan *decisionPlan) error {
 	return t.Insert("decision_findings", []string{"finding_id", "decision_pk"}, matches, "")
 }
 
-// endDecisions ends decisions, and returns how many findings each matched, as countTold counts them, and which these were.
+// endDecisions ends decisions, and returns how many findings each matched, as countVisibleMatches counts them, and which these were.
 func (t *txn) endDecisions(rows []decisionRow, how string) (counts map[int64]int, matched map[int64][]int64, err error) {
 	if matched, err = matchesOfRows(t.DB, t.Dialect, rows); err != nil {
 		return nil, nil, err
@@ -222,7 +222,7 @@ func (t *txn) endDecisions(rows []decisionRow, how string) (counts map[int64]int
 	for i := range rows {
 		ids[i] = rows[i].ID
 	}
-	if counts, err = countTold(t.DB, t.Dialect, rows, matched); err != nil {
+	if counts, err = countVisibleMatches(t.DB, t.Dialect, rows, matched); err != nil {
 		return nil, nil, err
 	}
 	return counts, matched, inParts(ids, func(part []int64) error {

@@ -435,7 +435,7 @@ func (s *Store) ExpireDecisions(ctx context.Context) (time.Time, error) {
 		if err := tx.endRules(rows); err != nil {
 			return err
 		}
-		if err := tx.tellDecisions(store.EventDecisionExpired, eventsOf(rows, counts, audiences)); err != nil {
+		if err := tx.writeDecisionEvents(store.EventDecisionExpired, eventsOf(rows, counts, audiences)); err != nil {
 			return err
 		}
 		return read(tx.DB)

@@ -212,8 +212,8 @@ func (w *worstChanges) cut() {
 	*w = (*w)[:min(len(*w), store.MaxFindingEvents)]
 }
 
-// tellFindings writes the events about single findings.
-func (w *switcher) tellFindings() error {
+// writeFindingEvents writes the events about single findings.
+func (w *switcher) writeFindingEvents() error {
 	w.worst.cut()
 	names := map[int64]packageRow{}
 	ids := make([]int64, len(w.worst))

@@ -43,7 +43,7 @@ func (s *Store) RecordExpiring(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		counts, err := countTold(tx.DB, tx.Dialect, rows, matched)
+		counts, err := countVisibleMatches(tx.DB, tx.Dialect, rows, matched)
 		if err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func (s *Store) RecordExpiring(ctx context.Context) error {
 		if err := tx.Insert("expiring_told", []string{"decision_pk"}, values, ""); err != nil {
 			return err
 		}
-		return tx.tellDecisions(store.EventDecisionExpiring, eventsOf(rows, counts, audiences))
+		return tx.writeDecisionEvents(store.EventDecisionExpiring, eventsOf(rows, counts, audiences))
 	})
 }
 
@@ -121,8 +121,8 @@ func lostCoverage(before map[string]*coverageRow, added []coverageRow) []coverag
 	return lost
 }
 
-// tellLost writes an event for each namespace that lost coverage: what a namespace is told does not depend on others.
-func (t *txn) tellLost(lost []coverageRow) error {
+// writeCoverageEvents writes an event for each namespace that lost coverage: what a namespace is told does not depend on others.
+func (t *txn) writeCoverageEvents(lost []coverageRow) error {
 	if len(lost) == 0 {
 		return nil
 	}

@@ -268,7 +268,7 @@ func (w *switcher) publish() error {
 	if err := n.event(w.txn); err != nil {
 		return err
 	}
-	if err := w.tellFindings(); err != nil {
+	if err := w.writeFindingEvents(); err != nil {
 		return err
 	}
 	if err := w.noteFailures(); err != nil {

@@ -241,7 +241,7 @@ func (t *txn) carryOutVEX(rules decision.Rules, plan *vexPlan, bounds matchBound
 	if err := t.redecide(append(touched, changed...)); err != nil {
 		return err
 	}
-	return t.tellVEX(plan, audiences)
+	return t.writeVEXEvents(plan, audiences)
 }
 
 // beginVEX writes new statements, and the images that they are about.
@@ -386,8 +386,8 @@ func (t *txn) resolvePart(reader *ruleReader, findings []int64) ([]int64, error)
 	return touched, t.Insert("decision_findings", []string{"finding_id", "decision_pk"}, values, "")
 }
 
-// tellVEX writes one event about each object whose statements differ.
-func (t *txn) tellVEX(plan *vexPlan, audiences map[store.DecisionObject]audience) error {
+// writeVEXEvents writes one event about each object whose statements differ.
+func (t *txn) writeVEXEvents(plan *vexPlan, audiences map[store.DecisionObject]audience) error {
 	differs := map[store.DecisionObject]bool{}
 	for _, n := range slices.Concat(plan.begin, plan.revised) {
 		differs[n.row.object()] = true
@@ -395,7 +395,7 @@ func (t *txn) tellVEX(plan *vexPlan, audiences map[store.DecisionObject]audience
 	for _, row := range slices.Concat(plan.changed, plan.deleted) {
 		differs[row.object()] = true
 	}
-	var told []toldDecision
+	var told []addressedEvent
 	for object := range differs {
 		action := store.DecisionChanged
 		switch {
@@ -410,7 +410,7 @@ func (t *txn) tellVEX(plan *vexPlan, audiences map[store.DecisionObject]audience
 		if err != nil {
 			return err
 		}
-		told = append(told, toldDecision{store.DecisionEvent{Action: action, Object: &object, Findings: findings}, audiences[object]})
+		told = append(told, addressedEvent{store.DecisionEvent{Action: action, Object: &object, Findings: findings}, audiences[object]})
 	}
-	return t.tellDecisions(store.EventDecisionChanged, told)
+	return t.writeDecisionEvents(store.EventDecisionChanged, told)
 }

@@ -48,8 +48,8 @@ func (f *fixture) told(t *testing.T, in store.Namespaces, since int64) []string 
 	return all
 }
 
-// expectTold compares what the events after since say in each namespace, and lets the clock go on.
-func (f *fixture) expectTold(t *testing.T, step string, since int64, want map[string][]string) {
+// expectEvents compares what the events after since say in each namespace, and lets the clock go on.
+func (f *fixture) expectEvents(t *testing.T, step string, since int64, want map[string][]string) {
 	t.Helper()
 	for namespace, want := range want {
 		if diff := cmp.Diff(want, f.told(t, store.AllNamespaces().In(namespace), since)); diff != "" {
@@ -81,7 +81,7 @@ var decisionAudienceTests = map[string]func(*testing.T, *fixture){
 		}
 		last := f.last(t)
 		f.decide(t, append(kept, moved)...)
-		f.expectTold(t, "begin", last, map[string][]string{
+		f.expectEvents(t, "begin", last, map[string][]string{
 			"a": {"changed/applied both", "changed/applied in a", "changed/applied moved"},
 			"b": {"changed/applied both", "changed/applied investigated", "changed/applied of images"}, "c": nil,
 			"": {
@@ -94,24 +94,24 @@ var decisionAudienceTests = map[string]func(*testing.T, *fixture){
 		last = f.last(t)
 		moved.Vulnerabilities, moved.ExpiresAt = []string{"CVE-2"}, start.Add(48*time.Hour)
 		f.decide(t, append(kept, moved)...)
-		f.expectTold(t, "move", last, map[string][]string{
+		f.expectEvents(t, "move", last, map[string][]string{
 			"a": {"changed/changed moved"}, "b": {"changed/changed moved"}, "c": nil, "": {"changed/changed moved AcceptedRisk true jane"},
 		})
 		last = f.last(t)
 		f.clock.set(start.Add(24 * time.Hour))
 		must(t, f.RecordExpiring(t.Context()))
-		f.expectTold(t, "remind", last, map[string][]string{"a": nil, "b": {"expiring moved AcceptedRisk true "}, "": {"expiring moved AcceptedRisk true jane"}})
+		f.expectEvents(t, "remind", last, map[string][]string{"a": nil, "b": {"expiring moved AcceptedRisk true "}, "": {"expiring moved AcceptedRisk true jane"}})
 		last = f.last(t)
 		f.clock.set(start.Add(48 * time.Hour))
 		_, err := f.ExpireDecisions(t.Context())
 		must(t, err)
-		f.expectTold(t, "expire", last, map[string][]string{"a": nil, "b": {"expired moved"}, "": {"expired moved AcceptedRisk true jane"}})
+		f.expectEvents(t, "expire", last, map[string][]string{"a": nil, "b": {"expired moved"}, "": {"expired moved AcceptedRisk true jane"}})
 		// What does not run there any more is not told there.
 		must(t, f.RecordUses(t.Context(), "b", nil))
 		must(t, f.DeleteImage(t.Context(), store.AllNamespaces(), store.AllNamespaces(), keys[1].ImageID))
 		last = f.last(t)
 		f.decide(t)
-		f.expectTold(t, "end", last, map[string][]string{"a": {"changed/removed both", "changed/removed in a"}, "b": nil})
+		f.expectEvents(t, "end", last, map[string][]string{"a": {"changed/removed both", "changed/removed in a"}, "b": nil})
 	},
 	"Events about many decisions of the cluster have no numbers of others": func(t *testing.T, f *fixture) {
 		f.clock.set(oldBuild.Built)

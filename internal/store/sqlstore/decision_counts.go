@@ -25,8 +25,8 @@ func matchesOfRows(tx *gorm.DB, dialect sqldb.Dialect, rows []decisionRow) (map[
 	})
 }
 
-// countTold counts what decisions match, by their IDs: of those of a namespace only findings of packages that images hold which are visible there.
-func countTold(tx *gorm.DB, dialect sqldb.Dialect, rows []decisionRow, matched map[int64][]int64) (map[int64]int, error) {
+// countVisibleMatches counts what decisions match, by their IDs: of those of a namespace only findings of packages that images hold which are visible there.
+func countVisibleMatches(tx *gorm.DB, dialect sqldb.Dialect, rows []decisionRow, matched map[int64][]int64) (map[int64]int, error) {
 	counts, inNamespaces := make(map[int64]int, len(rows)), map[string][]int64{}
 	for i := range rows {
 		row := &rows[i]
@@ -51,7 +51,7 @@ func countTold(tx *gorm.DB, dialect sqldb.Dialect, rows []decisionRow, matched m
 	return counts, nil
 }
 
-// countBegun counts what decisions match that begin, as countTold does.
+// countBegun counts what decisions match that begin, as countVisibleMatches does.
 func countBegun(tx *gorm.DB, dialect sqldb.Dialect, begin []*newDecision) (map[int64]int, error) {
 	rows, matched := make([]decisionRow, 0, len(begin)), make(map[int64][]int64, len(begin))
 	for _, n := range begin {
@@ -60,7 +60,7 @@ func countBegun(tx *gorm.DB, dialect sqldb.Dialect, begin []*newDecision) (map[i
 			matched[n.row.ID] = n.findings
 		}
 	}
-	return countTold(tx, dialect, rows, matched)
+	return countVisibleMatches(tx, dialect, rows, matched)
 }
 
 // heldIn returns which findings are of packages that images hold which are visible in a namespace, of those that are asked for in each namespace. It reads which images
