@@ -26,7 +26,7 @@ export function FilterBar({
           Clear filters
         </Button>
       )}
-      <p role="status" className="tabular ml-auto text-[13px] text-muted">
+      <p role="status" className="tabular ml-auto min-w-36 text-right text-[13px] text-muted">
         {count}
       </p>
       {actions}
