@@ -199,3 +199,32 @@ test("workloads are decided about by their images, in their namespaces", async (
   expect(new Set(saved?.spec.match.images)).toEqual(images);
   await expect(region).toBeHidden();
 });
+
+test("workloads are not decided about while some of their images are not known", async ({ page, open }) => {
+  const operator = await open({}, "/workloads?sort=name");
+  const names = [0, 1].map((index) => {
+    const { namespace, kind, name } = operator.sums.workloads[index]?.workload ?? {
+      namespace: "",
+      kind: "",
+      name: "",
+    };
+    return { label: `${namespace}/${kind}/${name}`, name };
+  });
+  for (const { label } of names) {
+    await page.getByRole("checkbox", { name: `Select ${label}`, exact: true }).check();
+  }
+  const unread = (url: URL) =>
+    url.pathname === "/api/v1/images" && url.searchParams.get("workload") === names[1]?.name;
+  await page.route(unread, (route) => route.fulfill({ status: 500, json: { title: "Unavailable" } }));
+  const decide = page
+    .getByRole("region", { name: "Selected workloads" })
+    .getByRole("button", { name: "Decide" });
+  await decide.click();
+  await expect(page.getByText(/^Could not find all images of /).first()).toBeVisible();
+  await expect(page.getByRole("dialog", { name: /^Decide about/ })).toHaveCount(0);
+  await page.unroute(unread);
+  await decide.click();
+  await expect(
+    page.getByRole("dialog", { name: "Decide about vulnerabilities of 2 workloads" }),
+  ).toBeVisible();
+});

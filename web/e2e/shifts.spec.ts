@@ -34,6 +34,16 @@ const record = (page: Page) =>
     }).observe({ type: "layout-shift", buffered: true });
   });
 
+const painted = (page: Page) =>
+  page.evaluate(async () => {
+    for (let frames = 0; frames < 3; frames++) await new Promise(requestAnimationFrame);
+  });
+
+const shiftsOf = async (page: Page) => {
+  await painted(page); // Entries of the last frame come after it.
+  return page.evaluate(() => (window as unknown as { shifts: Shift[] }).shifts);
+};
+
 // Each part comes by itself, in an order that moves what is below it if it was not given its space.
 const parts = [
   "/api/v1/policies",
@@ -67,11 +77,9 @@ for (const [width, trendDays] of [
     await open({ trendDays, sums: { owners: true } }, "/");
     await expect(page.getByRole("heading", { name: /Coverage/ })).toBeVisible();
     for (const gate of gates.values()) {
-      const painted = page.evaluate(async () => {
-        for (let frames = 0; frames < 3; frames++) await new Promise(requestAnimationFrame);
-      });
+      const frames = painted(page);
       gate.release();
-      await painted;
+      await frames;
     }
     await expect(page.getByRole("region", { name: "Fix first" }).getByRole("listitem").first()).toBeVisible();
     await expect(
@@ -79,11 +87,32 @@ for (const [width, trendDays] of [
     ).toBeVisible();
     await expect(page.getByText("no policies")).toBeVisible();
     await expect(page.getByText("appear here.")).toBeVisible();
-    const shifts = await page.evaluate(async () => {
-      // Entries of the last frame come after it.
-      for (let frames = 0; frames < 3; frames++) await new Promise(requestAnimationFrame);
-      return (window as unknown as { shifts: Shift[] }).shifts;
-    });
-    expect(shifts).toEqual([]);
+    expect(await shiftsOf(page)).toEqual([]);
   });
+}
+
+for (const path of ["images", "vulnerabilities", "packages", "workloads", "coverage"]) {
+  for (const owners of [true, false]) {
+    test(`nothing moves on a first visit of ${path} ${owners ? "with" : "without"} owners`, async ({
+      page,
+      open,
+    }) => {
+      await record(page);
+      // Whether there are owners is known last.
+      let release: () => void = () => undefined;
+      const opened = new Promise<void>((resolve) => (release = resolve));
+      await page.route(/\/api\/v1\/owners\?/, async (route) => {
+        await opened;
+        await route.continue();
+      });
+      const asked = page.waitForRequest(/\/api\/v1\/owners\?/);
+      await open({ sums: { owners } }, `/${path}`);
+      await asked;
+      await painted(page);
+      release();
+      await expect(page.getByRole("row").nth(1)).toBeVisible();
+      await expect(page.getByLabel("Owner", { exact: true })).toHaveCount(owners ? 1 : 0);
+      expect(await shiftsOf(page)).toEqual([]);
+    });
+  }
 }

@@ -290,18 +290,24 @@ func (r *dueReader) eachIn(held *dueHoldings, images []int64, targets map[int64]
 	if err != nil {
 		return err
 	}
-	hold := func(image, packageID int64) {
-		for _, t := range targets[image] {
-			for _, f := range held.findings[packageID] {
-				if at, by, due := f.due(t); due && at <= r.until && !suppressed.has(f.id, t) {
-					visit(t, f, at, by)
+	return r.eachHolder(held, images, func(packageID int64, holders []int64) {
+		for _, image := range holders {
+			for _, t := range targets[image] {
+				for _, f := range held.findings[packageID] {
+					if at, by, due := f.due(t); due && at <= r.until && !suppressed.has(f.id, t) {
+						visit(t, f, at, by)
+					}
 				}
 			}
 		}
-	}
+	})
+}
+
+// eachHolder calls visit for packages with images that hold them, each once; nil stands for all images.
+func (r *dueReader) eachHolder(held *dueHoldings, images []int64, visit func(packageID int64, holders []int64)) error {
 	for _, image := range slices.Sorted(maps.Keys(held.packages)) {
 		for _, packageID := range held.packages[image] {
-			hold(image, packageID)
+			visit(packageID, []int64{image})
 		}
 	}
 	if images != nil {
@@ -309,11 +315,7 @@ func (r *dueReader) eachIn(held *dueHoldings, images []int64, targets map[int64]
 	}
 	return inParts(slices.Sorted(maps.Keys(held.findings)), func(packages []int64) error {
 		holders := r.tx.Table("image_packages AS ip").Where("ip.excluded = 0 AND ip.package_pk IN ?", packages)
-		return eachList(holders, r.s.db.Dialect(), "ip.package_pk", "ip.image_pk", func(packageID int64, list []int64) {
-			for _, image := range list {
-				hold(image, packageID)
-			}
-		})
+		return eachList(holders, r.s.db.Dialect(), "ip.package_pk", "ip.image_pk", visit)
 	})
 }
 

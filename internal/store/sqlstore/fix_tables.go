@@ -63,6 +63,13 @@ func (f *packageFix) values() []any {
 	return []any{f.PackagePk, f.Fingerprint, f.Distro, f.Divided, s.FixRisk, s.FixKev, s.FixFindings, s.RestRisk, s.RestKev, s.RestFindings}
 }
 
+// update is what an update of a package without divided findings is in each image that holds it.
+func (f *packageFix) update() imageFix {
+	return imageFix{
+		Action: fixUpdate, PackagePk: f.PackagePk, Fingerprint: f.Fingerprint, RiskMicros: f.Sums.FixRisk, Kev: f.Sums.FixKev, Findings: f.Sums.FixFindings,
+	}
+}
+
 // noteFixes notes that what can be done about packages or images may have changed. Packages are those whose findings, suppressions or levels changed: all
 // images that hold one with divided findings are computed again. What changes in one image only is noted with this image.
 func (t *txn) noteFixes(packages []int64, images ...int64) {

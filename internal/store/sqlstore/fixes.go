@@ -78,6 +78,8 @@ type fixReader struct {
 	after *fixEntry
 	// live are images whose fixes are computed from their findings: for the caller, they can differ from those in the tables, or imageId asks for them.
 	live []int64
+	// lacked are the packages of its base that an image lacks, if the query is about overdue findings.
+	lacked map[int64][]int64
 	// among are the images that are listed, nil for all that run; only those that are not live are read from the tables.
 	among map[int64]bool
 }
@@ -436,9 +438,7 @@ func (r *fixReader) updatesIn(packages []packageFix, holders map[int64][]int64, 
 	groups := make([]fixGroup, len(packages))
 	for i := range packages {
 		one := &packages[i]
-		groups[i] = fixGroup{imageFix{
-			Action: fixUpdate, PackagePk: one.PackagePk, Fingerprint: one.Fingerprint, RiskMicros: one.Sums.FixRisk, Kev: one.Sums.FixKev, Findings: one.Sums.FixFindings,
-		}, holders[one.PackagePk]}
+		groups[i] = fixGroup{fix: one.update(), images: holders[one.PackagePk]}
 	}
 	return r.entriesOf(groups, room)
 }

@@ -17,31 +17,20 @@ func (r *fixReader) baseEntries() (entries []fixEntry, total int, err error) {
 	if err != nil || len(groups) == 0 {
 		return nil, 0, err
 	}
-	var overdue map[fixPlace]int
 	if r.query.Overdue {
-		if overdue, err = r.overdueGroups(groups); err != nil {
+		if groups, err = r.overdueGroups(groups); err != nil {
 			return nil, 0, err
 		}
 	}
 	for i := range groups {
 		total += len(groups[i].images)
 	}
-	if r.after != nil {
-		if r.after.Fix.Waits != 0 {
-			return nil, total, nil
-		}
-		last := fixGroup{fix: r.after.Fix}
-		groups = slices.DeleteFunc(groups, func(g fixGroup) bool { return g.compare(&last) < 0 })
-	}
-	entries, err = r.entriesOf(groups, r.query.Limit()+1)
-	for i := range entries {
-		entries[i].Overdue = overdue[entries[i].place()]
-	}
+	entries, err = r.entriesOf(r.groupsBehind(groups), r.query.Limit()+1)
 	return entries, total, err
 }
 
-// overdueGroups counts the overdue findings of groups in each image, and leaves out images without.
-func (r *fixReader) overdueGroups(groups []fixGroup) (map[fixPlace]int, error) {
+// overdueGroups counts the overdue findings of groups in each image, and tells those with other numbers apart. It leaves out images without.
+func (r *fixReader) overdueGroups(groups []fixGroup) ([]fixGroup, error) {
 	var entries []fixEntry
 	for i := range groups {
 		for _, image := range groups[i].images {
@@ -49,14 +38,21 @@ func (r *fixReader) overdueGroups(groups []fixGroup) (map[fixPlace]int, error) {
 		}
 	}
 	overdue, err := r.overdueClosed(entries)
+	var counted []fixGroup
 	for i := range groups {
-		g := &groups[i]
-		g.images = slices.DeleteFunc(g.images, func(image int64) bool {
-			entry := g.entry(image)
-			return overdue[entry.place()] == 0
-		})
+		byCount := map[int][]int64{}
+		for _, image := range groups[i].images {
+			entry := groups[i].entry(image)
+			if count := overdue[entry.place()]; count > 0 {
+				byCount[count] = append(byCount[count], image)
+			}
+		}
+		for count, images := range byCount {
+			counted = append(counted, fixGroup{groups[i].fix, images, count})
+		}
 	}
-	return overdue, err
+	slices.SortFunc(counted, func(a, b fixGroup) int { return a.compare(&b) })
+	return counted, err
 }
 
 // baseGroups reads what newer tags of bases do, in the order of their risk.
@@ -74,6 +70,7 @@ func (r *fixReader) baseGroups() ([]fixGroup, error) {
 		return nil, err
 	}
 	groups := map[imageFix][]int64{}
+	r.lacked = map[int64][]int64{}
 	var parts []*builtOn
 	number := 0
 	for top, images := range built {
@@ -93,7 +90,7 @@ func (r *fixReader) baseGroups() ([]fixGroup, error) {
 	}
 	list := make([]fixGroup, 0, len(groups))
 	for fix, images := range groups {
-		list = append(list, fixGroup{fix, images})
+		list = append(list, fixGroup{fix: fix, images: images})
 	}
 	slices.SortFunc(list, func(a, b fixGroup) int { return a.compare(&b) })
 	return list, nil
@@ -140,6 +137,11 @@ func (r *fixReader) groupBuilt(parts []*builtOn, groups map[imageFix][]int64) er
 	without := map[int64][]*closedFinding{}
 	for key, list := range hidden {
 		without[key[0]] = append(without[key[0]], list...)
+	}
+	if r.query.Overdue {
+		for _, b := range parts {
+			maps.Copy(r.lacked, b.lacked)
+		}
 	}
 	for _, b := range parts {
 		b.group(without, found.lists, func(fix *imageFix, image int64) {

@@ -9,6 +9,8 @@ import (
 type fixGroup struct {
 	fix    imageFix
 	images []int64
+	// overdue is how many findings are overdue in each; it is known early only of lists by it.
+	overdue int
 }
 
 // compare orders as fixOrder does, before images.
@@ -18,7 +20,7 @@ func (g *fixGroup) compare(o *fixGroup) int {
 
 // entry is that of an image without its name.
 func (g *fixGroup) entry(image int64) fixEntry {
-	entry := fixEntry{Fix: g.fix}
+	entry := fixEntry{Fix: g.fix, Overdue: g.overdue}
 	entry.Fix.ImagePk = image
 	return entry
 }
@@ -26,29 +28,54 @@ func (g *fixGroup) entry(image int64) fixEntry {
 // manyHolders is from how many images on only the first ones by name are read of those of a group.
 const manyHolders = 200
 
-// entriesOf makes entries of groups in order, behind the page's token: as many as there is room for at least, if there are.
-func (r *fixReader) entriesOf(groups []fixGroup, room int) ([]fixEntry, error) {
+// continued reports whether the page's token is of an entry with the order of a group, so that some of its images may be on earlier pages.
+func (r *fixReader) continued(g *fixGroup) bool {
+	return r.after != nil && r.after.Fix.RiskMicros == g.fix.RiskMicros && r.after.Fix.Fingerprint == g.fix.Fingerprint
+}
+
+// groupsBehind leaves the groups that may have entries behind the page's token.
+func (r *fixReader) groupsBehind(groups []fixGroup) []fixGroup {
+	switch {
+	case r.after == nil:
+		return groups
+	case r.after.Fix.Waits != 0:
+		return nil
+	default:
+		last := fixGroup{fix: r.after.Fix}
+		return slices.DeleteFunc(groups, func(g fixGroup) bool { return g.compare(&last) < 0 })
+	}
+}
+
+// firstGroups leaves those of groups in order that have as many entries behind the page's token as there is room for at least, if there are.
+func (r *fixReader) firstGroups(groups []fixGroup, room int) []fixGroup {
 	number := 0
 	for i := range groups {
 		g := &groups[i]
 		if number >= room && g.compare(&groups[i-1]) != 0 { // Images of groups with the same order are sorted by their names.
-			groups = groups[:i]
-			break
+			return groups[:i]
 		}
+		if !r.continued(g) {
+			number += len(g.images)
+		}
+	}
+	return groups
+}
+
+// entriesOf makes entries of groups in order, behind the page's token: as many as there is room for at least, if there are.
+func (r *fixReader) entriesOf(groups []fixGroup, room int) ([]fixEntry, error) {
+	groups = r.firstGroups(groups, room)
+	for i := range groups {
+		g := &groups[i]
 		slices.Sort(g.images)
-		continued := r.after != nil && r.after.Fix.RiskMicros == g.fix.RiskMicros && r.after.Fix.Fingerprint == g.fix.Fingerprint
 		if len(g.images) > manyHolders {
 			behind := r.tx.Table("images AS i")
-			if continued {
+			if r.continued(g) {
 				behind = behind.Where("i.image_id >= ? AND (i.image_id > ? OR i.platform > ?)", r.after.ImageID, r.after.ImageID, r.after.Platform)
 			}
 			var err error
 			if g.images, err = firstImages(behind, g.images, room); err != nil {
 				return nil, err
 			}
-		}
-		if !continued {
-			number += len(g.images)
 		}
 	}
 	var images []int64

@@ -8,10 +8,12 @@ import { Logo } from "@/components/logo";
 import { Navigation } from "./navigation";
 import { pages } from "./pages";
 import { ThemeSwitch } from "@/components/theme-switch";
+import { useOwnersKnown } from "@/lib/owners";
 
 const destinations = pages.map(({ to, label }) => ({ to, title: label }));
 
 export function Shell() {
+  const ownersKnown = useOwnersKnown();
   return (
     <LiveProvider>
       <a
@@ -20,7 +22,7 @@ export function Shell() {
       >
         Skip to content
       </a>
-      <header className="sticky top-0 z-30 border-b border-line bg-surface/90 backdrop-blur-md">
+      <header className="sticky top-0 z-30 border-b border-line bg-surface">
         <div className="mx-auto flex h-(--bar) max-w-[100rem] items-center gap-3 px-4 sm:px-6">
           <Link to="/" className="flex min-w-0 items-center gap-2.5 rounded-md font-semibold tracking-tight">
             <Logo className="size-7 shrink-0" />
@@ -38,7 +40,8 @@ export function Shell() {
       <OfflineBanner />
       <main id="main" tabIndex={-1} className="mx-auto max-w-[100rem] px-4 py-5 outline-none sm:px-6 sm:py-6">
         <Suspense>
-          <Outlet />
+          {/* On a first visit: filters that appear later would move what is below them. */}
+          {ownersKnown && <Outlet />}
         </Suspense>
       </main>
       <ScrollRestoration getKey={(location) => location.pathname + location.search} />

@@ -4,9 +4,9 @@ import { listOwners } from "@/gen/workloads/workloads";
 
 const refreshAfter = 60_000;
 
-/** Whether any workload that the user sees has an owner: only then are there columns and filters for owners. */
-export function useHasOwners(): boolean {
-  const { data } = useQuery({
+/** Whether any workload that the user sees has an owner; undefined while nothing is known about it, as on a first visit. */
+function useOwners(): boolean | undefined {
+  const { data, isFetched, fetchStatus } = useQuery({
     queryKey: ["has-owners"],
     // Workloads without an owner come first, as one item.
     queryFn: ({ signal }) => listOwners({ pageSize: 2 }, { signal }),
@@ -17,17 +17,24 @@ export function useHasOwners(): boolean {
   useEffect(() => {
     if (data !== undefined) remember(data);
   }, [data]);
-  return data ?? remembered();
+  return data ?? remembered() ?? (isFetched || fetchStatus !== "fetching" ? false : undefined);
 }
+
+/** Whether any workload that the user sees has an owner: only then are there columns and filters for owners. */
+export const useHasOwners = () => useOwners() ?? false;
+
+/** Whether pages can be shown so that nothing on them moves when it gets known whether there are owners. */
+export const useOwnersKnown = () => useOwners() !== undefined;
 
 const storageKey = "scanner-operator.owners";
 
-/** What was known last: lists do not move when it is known again. */
-function remembered(): boolean {
+/** What was known last: pages need not wait until it is known again. */
+function remembered(): boolean | undefined {
   try {
-    return localStorage.getItem(storageKey) === "true";
+    const last = localStorage.getItem(storageKey);
+    return last === null ? undefined : last === "true";
   } catch {
-    return false; // Storage may be disabled.
+    return undefined; // Storage may be disabled.
   }
 }
 

@@ -1,4 +1,5 @@
 import type { ReactNode } from "react";
+import { cn } from "@/lib/cn";
 import { Button } from "./button";
 
 /** Search and filters over a list, how many rows they keep, and what can be done with those. */
@@ -26,7 +27,11 @@ export function FilterBar({
           Clear filters
         </Button>
       )}
-      <p role="status" className="tabular ml-auto text-[13px] text-muted">
+      {/* It takes its space before it is known, so that what follows does not move to another line. */}
+      <p
+        role="status"
+        className={cn("tabular ml-auto text-[13px] text-muted", count === "" && "lg:min-w-24")}
+      >
         {count}
       </p>
       {actions}

@@ -1,5 +1,6 @@
 import { Tabs as Base } from "@base-ui/react/tabs";
 import type { ReactNode } from "react";
+import { cn } from "@/lib/cn";
 
 export interface TabOption<Value extends string> {
   value: Value;
@@ -13,17 +14,23 @@ export function Tabs<Value extends string>({
   options,
   value,
   onChange,
+  pending = false,
   children,
 }: {
   label: string;
   options: TabOption<Value>[];
   value: Value;
   onChange: (value: Value) => void;
+  /** Notes are not known yet: the tabs take their space and are shown with them, so that none moves. */
+  pending?: boolean;
   children: ReactNode;
 }) {
   return (
     <Base.Root value={value} onValueChange={(next: Value) => onChange(next)}>
-      <Base.List aria-label={label} className="flex flex-wrap gap-x-1 border-b border-line">
+      <Base.List
+        aria-label={label}
+        className={cn("flex flex-wrap gap-x-1 border-b border-line", pending && "*:invisible")}
+      >
         {options.map((option) => (
           <Base.Tab
             key={option.value}

@@ -92,7 +92,7 @@ export function VirtualTable<Data extends object>(props: Props<Data>) {
       {!cards && (
         <div
           role="rowgroup"
-          className="sticky top-(--bar) z-10 rounded-t-xl border-b border-line bg-surface/95 backdrop-blur-sm"
+          className="sticky top-(--bar) z-10 rounded-t-xl border-b border-line bg-surface"
         >
           {table.getHeaderGroups().map((group) => (
             <div

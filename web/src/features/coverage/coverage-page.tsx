@@ -56,13 +56,18 @@ export function CoveragePage() {
         title="Coverage"
         hint="All running containers with their scan state and the reason if they are not scanned."
       />
-      {summary ? <Headline summary={summary} /> : !list.error && <Skeleton className="h-28 rounded-xl" />}
+      {summary ? (
+        <Headline summary={summary} />
+      ) : (
+        !list.error && <Skeleton className="h-[calc(5.75rem+2px)] rounded-xl" />
+      )}
       <div className="mt-4">
         <Tabs<CoverageState | "all">
           label="State"
           options={tabs}
           value={filters.state ?? "all"}
           onChange={(state) => update({ state: state === "all" ? undefined : state })}
+          pending={!summary && !list.error}
         >
           <FilterBar
             label="Coverage"

@@ -44,7 +44,7 @@ export function SelectedWorkloads({ selection }: { selection: Selection<Workload
   const stop = useRef<AbortController>(undefined);
   useEffect(() => () => stop.current?.abort(), []);
   const workloads = selected.map(({ workload }) => workload);
-  const withImages = async (then: (imageIds: string[]) => void) => {
+  const withImages = async (then: (imageIds: string[]) => void, { all = false } = {}) => {
     const controller = new AbortController();
     stop.current = controller;
     setFinding(true);
@@ -54,7 +54,7 @@ export function SelectedWorkloads({ selection }: { selection: Selection<Workload
     for (const { item, error } of failed) {
       notify.failed(`Could not find all images of ${workloadName(item)}`, error);
     }
-    if (imageIds.length > 0) then(imageIds);
+    if (imageIds.length > 0 && !(all && failed.length > 0)) then(imageIds);
   };
   const scan = (imageIds: string[]) => {
     // Each time the dialog is opened it starts again.
@@ -80,7 +80,8 @@ export function SelectedWorkloads({ selection }: { selection: Selection<Workload
         selection={selection}
         count={plural(selected.length, "workload")}
       >
-        <Button size="sm" disabled={finding} onClick={() => void withImages(decideAbout)}>
+        {/* A decision about some of the images would look like one about the workloads. */}
+        <Button size="sm" disabled={finding} onClick={() => void withImages(decideAbout, { all: true })}>
           <Gavel aria-hidden />
           Decide
         </Button>

@@ -68,7 +68,7 @@ function Feed(scope: FollowDeploymentsParams) {
   const missed = feed.received - received;
   return (
     <div className="mt-3 rounded-xl border border-line bg-surface shadow-card">
-      <div className="sticky top-(--bar) z-10 flex flex-wrap items-center gap-x-4 gap-y-2 rounded-t-xl border-b border-line bg-surface/95 px-4 py-2 backdrop-blur-sm">
+      <div className="sticky top-(--bar) z-10 flex flex-wrap items-center gap-x-4 gap-y-2 rounded-t-xl border-b border-line bg-surface px-4 py-2">
         <FeedStatus status={feed.status} />
         <p className="tabular text-[13px] text-muted">
           {received > maxLines
