@@ -93,7 +93,7 @@ func (p *imagePackages) read() (done bool, err error) {
 
 // readElsewhere reads the counts of findings that count in other images only.
 func (p *imagePackages) readElsewhere() error {
-	if !p.divided {
+	if !p.divided.any() || p.divided.known && len(p.divided.hidden) == 0 {
 		return nil
 	}
 	var rows []packageCounts
