@@ -328,7 +328,7 @@ func (q *affectedQuery) read(tx *gorm.DB, s *Store, entries []affectedEntry) ([]
 		var says *saidOf
 		var dates *affectedDates
 		if q.to == 0 && !q.Closed {
-			if says, err = decidedOf(tx, q.chosen.in, findings, images); err != nil {
+			if says, err = decidedOf(tx, q.view, findings, images, q.Suppressed); err != nil {
 				return nil, err
 			}
 			if dates, err = s.affectedDates(tx, q.chosen.in, findings, images); err != nil {

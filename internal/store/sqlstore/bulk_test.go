@@ -37,24 +37,28 @@ func eachBulk(b *testing.B, benchmark func(b *testing.B, s *Store)) {
 func eachFilled(b *testing.B, filled fleet.Fleet, benchmark func(b *testing.B, s *Store)) {
 	b.Helper()
 	for _, name := range []string{sqldb.TypeSQLite, sqldb.TypePostgres, sqldb.TypeMySQL} {
-		b.Run(name, func(b *testing.B) {
-			config := Config{Type: name, Rules: &vex.Evaluator{Versions: unversioned{}}}
-			if name == sqldb.TypeSQLite {
-				config.DSN = filepath.Join(b.TempDir(), "bulk.db")
-			} else {
-				config.DSN = servers[name].migrated(b)
-			}
-			s, err := Open(b.Context(), config)
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.Cleanup(func() { _ = s.Close() })
-			if err := (filler{filled}).fill(b.Context(), s); err != nil {
-				b.Fatal(err)
-			}
-			benchmark(b, s)
-		})
+		b.Run(name, func(b *testing.B) { benchmark(b, filledStore(b, name, filled)) })
 	}
+}
+
+// filledStore opens a store of another fleet on a database of its own.
+func filledStore(b *testing.B, name string, filled fleet.Fleet) *Store {
+	b.Helper()
+	config := Config{Type: name, Rules: &vex.Evaluator{Versions: unversioned{}}}
+	if name == sqldb.TypeSQLite {
+		config.DSN = filepath.Join(b.TempDir(), "bulk.db")
+	} else {
+		config.DSN = servers[name].migrated(b)
+	}
+	s, err := Open(b.Context(), config)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = s.Close() })
+	if err := (filler{filled}).fill(b.Context(), s); err != nil {
+		b.Fatal(err)
+	}
+	return s
 }
 
 // fill writes what every benchmark needs, and more.

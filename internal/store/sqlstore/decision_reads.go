@@ -50,37 +50,33 @@ func (s *saidOf) in(image, finding int64) (suppressed bool, decisions []model.De
 }
 
 // decisionsAbout selects the decisions that apply about findings. It begins with the findings: there may be 10,000 decisions.
-const decisionsAbout = `SELECT m.finding_id, d.reach, d.kind, d.namespace, d.name, d.status, d.justification, d.comment, d.author, d.suppresses, d.unfixed, d.expires_at, d.since
+const decisionsAbout = `SELECT m.finding_id, d.reach, d.kind, d.namespace, d.name, d.status, d.justification, d.comment, d.author, d.suppresses, d.unfixed, d.expires_at, d.since,
+	CASE WHEN EXISTS (SELECT 1 FROM placed_reaches q WHERE q.reach = d.reach) THEN 1 ELSE 0 END AS placed
 	FROM decision_findings m CROSS JOIN decisions d WHERE d.id = m.decision_pk AND m.finding_id IN ? AND d.until_time = ?`
 
 // decidedOf reads what decisions say of findings in images: those that apply in a visible place. Who sees some namespaces does not see who decided,
-// unless the object is in one of them.
-func decidedOf(tx *gorm.DB, in store.Namespaces, findings, images []int64) (*saidOf, error) {
-	s := &saidOf{byFinding: map[int64][]reachingDecision{}, reached: covers{reached: map[int64]map[int64]bool{}}, placed: map[int64]int64{}}
-	view, err := seenIn(tx, in)
-	if err != nil {
-		return nil, err
+// unless the object is in one of them. suppressed says that decisions may suppress some of the findings there; otherwise all of them are known to be open.
+func decidedOf(tx *gorm.DB, view seen, findings, images []int64, suppressed bool) (*saidOf, error) {
+	in, decided := view.in, decisionsAbout
+	if !in.All() {
+		decided += " AND (d.namespace = '' OR " + isWithin("d.namespace", in) + ")"
 	}
-	placed, err := placedReaches(tx)
-	if err != nil {
-		return nil, err
+	s := &saidOf{
+		byFinding: map[int64][]reachingDecision{}, reached: covers{reached: map[int64]map[int64]bool{}},
+		placed: map[int64]int64{}, closed: covers{view: view, reached: map[int64]map[int64]bool{}},
 	}
-	s.closed = covers{view: view, reached: map[int64]map[int64]bool{}}
-	err = inParts(findings, func(part []int64) error {
+	err := inParts(findings, func(part []int64) error {
 		var rows []struct {
 			FindingID, Reach                                              int64
 			Kind, Namespace, Name, Status, Justification, Comment, Author string
-			Suppresses, Unfixed, ExpiresAt, Since                         int64
+			Suppresses, Unfixed, ExpiresAt, Since, Placed                 int64
 		}
-		err := tx.Raw(decisionsAbout, part, int64(stillOpen)).Scan(&rows).Error
+		err := tx.Raw(decided, part, int64(stillOpen)).Scan(&rows).Error
 		for _, row := range rows {
 			one := model.Decision{
 				Kind: row.Kind, Namespace: row.Namespace, Name: row.Name, Status: model.DecisionStatus(row.Status), Justification: row.Justification,
 				Comment: row.Comment, Since: fromMicros(row.Since), ExpiresAt: fromMicros(row.ExpiresAt), Suppresses: row.Suppresses != 0,
-				Placed: placed[row.Reach], Unfixed: row.Unfixed != 0,
-			}
-			if row.Namespace != "" && !in.Contains(row.Namespace) {
-				continue
+				Placed: row.Placed != 0, Unfixed: row.Unfixed != 0,
 			}
 			if in.All() || row.Namespace != "" {
 				one.Author = row.Author
@@ -90,10 +86,10 @@ func decidedOf(tx *gorm.DB, in store.Namespaces, findings, images []int64) (*sai
 				s.reached.reached[row.Reach] = map[int64]bool{}
 			}
 		}
-		if err != nil || len(placed) == 0 {
+		if err != nil || !suppressed {
 			return err
 		}
-		var suppressions []suppressed
+		var suppressions []struct{ FindingID, Reach int64 }
 		err = tx.Raw("SELECT fs.finding_id, fs.reach FROM finding_suppressions fs JOIN placed_reaches q ON q.reach = fs.reach WHERE fs.finding_id IN ?", part).Scan(&suppressions).Error
 		for _, row := range suppressions {
 			s.placed[row.FindingID], s.closed.reached[row.Reach] = row.Reach, map[int64]bool{}
@@ -106,21 +102,21 @@ func decidedOf(tx *gorm.DB, in store.Namespaces, findings, images []int64) (*sai
 	for _, decisions := range s.byFinding {
 		slices.SortFunc(decisions, func(a, b reachingDecision) int { return decision.Compare(a.Decision, b.Decision) })
 	}
-	return s, errors.Join(s.reached.readSome(tx, images), s.reached.readTouched(tx, in, images), s.closed.readSome(tx, images))
+	return s, errors.Join(s.closed.readSome(tx, images, &s.reached), s.reached.readTouched(tx, in, images))
 }
 
-// addDecisions adds to findings in an image what decisions say of them.
-func addDecisions(tx *gorm.DB, view seen, image int64, rows []findingRow, findings []model.Finding) error {
+// addDecisions adds to findings in an image what decisions say of them: in some workloads of the image alone, unless workloads is nil.
+func addDecisions(tx *gorm.DB, view seen, workloads *workloadReaches, suppressed bool, image int64, rows []findingRow, findings []model.Finding) error {
 	ids := make([]int64, len(rows))
 	for i := range rows {
 		ids[i] = rows[i].FindingID
 	}
-	says, err := decidedOf(tx, view.in, ids, []int64{image})
+	says, err := decidedOf(tx, view, ids, []int64{image}, suppressed)
 	if err != nil {
 		return err
 	}
-	if view.workloads != nil {
-		says.limitTo(image, view.workloads)
+	if workloads != nil {
+		says.limitTo(image, workloads)
 	}
 	for i, id := range ids {
 		findings[i].Suppressed, findings[i].Decisions = says.in(image, id)

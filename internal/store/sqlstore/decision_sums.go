@@ -37,7 +37,7 @@ func (s *Store) DecisionSums(ctx context.Context, within time.Duration) (store.D
 		if err != nil {
 			return err
 		}
-		sums.Suppressed, err = s.suppressedIn(tx, store.AllNamespaces(), current)
+		sums.Suppressed, err = s.suppressedIn(tx, seen{in: store.AllNamespaces()}, current)
 		return err
 	})
 	return sums, err
@@ -52,15 +52,15 @@ type suppressedCount struct {
 }
 
 // suppressedIn counts the findings of visible matched images that decisions suppress.
-func (s *Store) suppressedIn(tx *gorm.DB, in store.Namespaces, current int64) (int, error) {
-	if !in.All() {
-		return suppressedFindings(tx, place{in: in}, current)
+func (s *Store) suppressedIn(tx *gorm.DB, view seen, current int64) (int, error) {
+	if !view.in.All() {
+		return suppressedFindings(tx, view, current)
 	}
 	// What runs changes the number without events then.
 	if placed, err := somePlaced(tx); err != nil {
 		return 0, err
 	} else if placed {
-		return suppressedFindings(tx, place{in: in}, current)
+		return suppressedFindings(tx, view, current)
 	}
 	var log string
 	if err := tx.Raw("SELECT log_id FROM event_commits ORDER BY seq DESC LIMIT 1").Scan(&log).Error; err != nil {
@@ -72,7 +72,7 @@ func (s *Store) suppressedIn(tx *gorm.DB, in store.Namespaces, current int64) (i
 	if log != "" && log == last.log {
 		return last.count, nil
 	}
-	count, err := suppressedFindings(tx, place{in: in}, current)
+	count, err := suppressedFindings(tx, view, current)
 	if err == nil {
 		last.log, last.count = log, count
 	}
@@ -80,38 +80,47 @@ func (s *Store) suppressedIn(tx *gorm.DB, in store.Namespaces, current int64) (i
 }
 
 // suppressedFindings counts the findings of matched images that decisions suppress, each once in each image.
-func suppressedFindings(tx *gorm.DB, chosen place, current int64) (int, error) {
-	view, err := seenIn(tx, chosen.in)
-	if err != nil {
-		return 0, err
-	}
+func suppressedFindings(tx *gorm.DB, view seen, current int64) (int, error) {
+	chosen := place{in: view.in}
 	var all, some int
 	if err := suppressedOf(tx, chosen, current).Select("COALESCE(SUM(n.findings), 0)").Scan(&all).Error; err != nil {
 		return 0, err
 	}
-	if err := tx.Table("(?) AS n", dividedOf(tx, chosen, current)).Select("COUNT(*)").Scan(&some).Error; err != nil {
+	var unplaced []int64
+	err := tx.Raw("SELECT r.id FROM reaches r WHERE NOT EXISTS (SELECT 1 FROM placed_reaches q WHERE q.reach = r.id) LIMIT 1").Scan(&unplaced).Error
+	if err != nil {
 		return 0, err
+	}
+	if len(unplaced) > 0 { // Otherwise PostgreSQL takes milliseconds to plan for nothing.
+		if err := tx.Table("(?) AS n", dividedOf(tx, chosen, current)).Select("COUNT(*)").Scan(&some).Error; err != nil {
+			return 0, err
+		}
 	}
 	if placed, err := somePlaced(tx); err != nil || !placed {
 		return all + some, err
 	}
 	var there int
-	closed := tx.Table("reached AS y")
-	if !chosen.in.All() {
-		closed = tx.Table("(" + view.closedCounted("") + ") AS y")
-	}
-	closed = closed.Joins("JOIN reached_counts c ON c.reach = y.reach AND c.image_pk = y.image_pk")
-	if !chosen.everywhere() {
-		closed = closed.Where("y.image_pk IN (?)", chosen.images(tx))
-	}
-	err = closed.Select("COALESCE(SUM(c.critical + c.high + c.medium + c.low + c.negligible + c.unknown), 0)").Scan(&there).Error
+	err = view.countsThere(tx).Select("COALESCE(SUM(c.critical + c.high + c.medium + c.low + c.negligible + c.unknown), 0)").Scan(&there).Error
 	return all + some + there, err
+}
+
+// countsThere selects rows c of reached_counts of images in which findings do not count because of them.
+func (s seen) countsThere(tx *gorm.DB) *gorm.DB {
+	if s.in.All() || s.placed && s.closedHere == nil {
+		return visibleOnly(tx, tx.Table(s.reachedCounted()+" AS y").Joins("JOIN reached_counts c ON c.reach = y.reach AND c.image_pk = y.image_pk"), "y.image_pk", s.in)
+	}
+	// Joined with the images of reaches, PostgreSQL reads those of all.
+	there := "(SELECT 1 FROM reached x WHERE x.reach = c.reach AND x.image_pk = c.image_pk LIMIT 1) IS NOT NULL"
+	if s.placed {
+		there = "(" + there + " OR " + s.named("c.reach", "c.image_pk") + ")"
+	}
+	return visibleOnly(tx, tx.Table("reached_counts AS c"), "c.image_pk", s.in).Where(there)
 }
 
 // dividedOf selects findings and the matched images in which decisions without places suppress them, of those that are not suppressed everywhere.
 func dividedOf(tx *gorm.DB, chosen place, current int64) *gorm.DB {
-	held := tx.Table("finding_suppressions AS fs").Joins("CROSS JOIN findings f").Joins("CROSS JOIN reached x").Joins("CROSS JOIN image_packages ip").
-		Where("fs.reach > ? AND fs.reach NOT IN (SELECT q.reach FROM placed_reaches q) AND f.id = fs.finding_id AND "+shown+" AND "+unsuppressed, everywhere, current, current).
+	held := tx.Table("reaches AS r").Joins("CROSS JOIN finding_suppressions fs").Joins("CROSS JOIN findings f").Joins("CROSS JOIN reached x").Joins("CROSS JOIN image_packages ip").
+		Where("r.id NOT IN (SELECT q.reach FROM placed_reaches q) AND fs.reach = r.id AND f.id = fs.finding_id AND "+shown+" AND "+unsuppressed, current, current).
 		Where("x.reach = fs.reach AND ip.image_pk = x.image_pk AND ip.package_pk = f.package_pk AND ip.excluded = 0").
 		Where("ip.image_pk NOT IN (SELECT id FROM images WHERE matched_at = 0)")
 	if !chosen.everywhere() {

@@ -35,10 +35,14 @@ const (
 // bulkDecision is a statement about one vulnerability in one package.
 func bulkDecision(n int) store.Decision {
 	id := 2 * (n + 1)
-	name, version, _ := bulk.Package(id)
+	name, version, kind := bulk.Package(id)
+	purl := fleet.PURL(name, version)
+	if kind == "npm" {
+		purl = "pkg:npm/" + name + "@" + version
+	}
 	d := store.Decision{
 		Object:          store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: fmt.Sprintf("exception-%05d", n)},
-		Vulnerabilities: []string{fleet.CVE(id * 7919 % bulk.CVEs())}, Packages: []string{"pkg:deb/debian/" + name + "@" + version},
+		Vulnerabilities: []string{fleet.CVE(id * 7919 % bulk.CVEs())}, Packages: []string{purl},
 		Status: model.DecisionNotAffected, Justification: "vulnerable_code_not_in_execute_path", Comment: "Nothing calls it.", Author: "jane",
 	}
 	if n%10 == 0 {
@@ -184,45 +188,84 @@ func BenchmarkDecisions(b *testing.B) {
 	}
 }
 
-// BenchmarkVisibleDecisions applies 10,000 exceptions of 500 namespaces, each about its own namespace, and reads lists with 20 of these visible before, meanwhile
-// and afterwards.
+// BenchmarkVisibleDecisions applies 10,000 exceptions of 500 namespaces, each about its own namespace, and ends them. It reads lists with 20 of these visible, and with one,
+// beside another store that has the same content without exceptions, and prints the processor time of both.
 func BenchmarkVisibleDecisions(b *testing.B) {
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(out, "what\twithout\twith\tbound\n")
-	eachBulk(b, func(b *testing.B, s *Store) {
+	fmt.Fprintf(out, "what\twithout\twith\ttimes\tbound\n")
+	decisions := make([]store.Decision, bulkDecisions)
+	for n := range decisions {
+		decisions[n] = bulkDecision(n)
+		namespace := fmt.Sprintf("namespace-%d", n%visibleNamespaces)
+		decisions[n].Object.Kind, decisions[n].Object.Namespace = "VulnerabilityException", namespace
+		decisions[n].Places = &store.DecisionPlaces{Selector: namespace, Namespaces: []string{namespace}}
+	}
+	eachBulk(b, func(b *testing.B, with *Store) {
 		b.Helper()
-		if err := errors.Join(s.write(b.Context(), "spread", spreadUses), analyze(b.Context(), s)); err != nil {
-			b.Fatal(err)
-		}
-		decisions := make([]store.Decision, bulkDecisions)
-		for n := range decisions {
-			decisions[n] = bulkDecision(n)
-			namespace := fmt.Sprintf("namespace-%d", n%visibleNamespaces)
-			decisions[n].Object.Kind, decisions[n].Object.Namespace = "VulnerabilityException", namespace
-			decisions[n].Places = &store.DecisionPlaces{Selector: namespace, Namespaces: []string{namespace}}
+		without := filledStore(b, with.db.Dialect().Type(), bulk)
+		for _, s := range []*Store{without, with} {
+			if err := errors.Join(s.write(b.Context(), "spread", spreadUses), analyze(b.Context(), s)); err != nil {
+				b.Fatal(err)
+			}
 		}
 		sync := func(what string, decisions []store.Decision) {
 			b.Helper()
 			start := time.Now()
-			problems, err := s.SyncDecisions(b.Context(), store.DecisionSourceKubernetes, decisions)
+			var problems map[store.DecisionObject]store.DecisionProblem
+			var err error
+			used := newProcessor(b).of(func() { problems, err = with.SyncDecisions(b.Context(), store.DecisionSourceKubernetes, decisions) })
 			took := time.Since(start)
-			if err := errors.Join(err, analyze(b.Context(), s)); err != nil || len(problems) > 0 {
+			if err := errors.Join(err, analyze(b.Context(), with)); err != nil || len(problems) > 0 {
 				b.Fatalf("%s: %d problems, %v", what, len(problems), err)
 			}
 			b.ReportMetric(float64(took.Milliseconds()), "ms-"+what)
-			fmt.Fprintf(out, "%s: %s\t\t%s\t%s\n", b.Name(), what, took.Round(time.Millisecond), boundHolds(took <= decidedWithin))
+			fmt.Fprintf(out, "%s: %s\t\t%s, %s of the processor\t\t%s\n", b.Name(), what, took.Round(time.Millisecond), used.Round(time.Millisecond), boundHolds(took <= decidedWithin))
 		}
-		lists := decidedLists(s, visibleInBench(), 3*visibleNamespaces/visibleOfThese, "namespace-0")
 		for b.Loop() {
-			before := medians(b, lists)
 			sync("apply", decisions)
-			with := medians(b, lists)
+			for _, view := range []struct {
+				name  string
+				in    store.Namespaces
+				image int
+			}{{"20 namespaces", visibleInBench(), 3 * visibleNamespaces / visibleOfThese}, {"one namespace", store.OnlyNamespaces("namespace-0"), 0}} {
+				lists := func(s *Store) []decidedList { return decidedLists(s, view.in, view.image, "namespace-0") }
+				compareTimes(b, out, view.name, lists(without), lists(with))
+			}
 			sync("end", nil)
-			compareMedians(b, out, before, with, medians(b, lists))
 		}
 	})
 	if err := out.Flush(); err != nil {
 		b.Error(err)
+	}
+}
+
+// compareTimes reads lists without and with decisions in turn, and prints the processor time that calls take.
+func compareTimes(b *testing.B, out io.Writer, view string, without, with []decidedList) {
+	b.Helper()
+	for n := range without {
+		var p *processor
+		var took [2][]time.Duration
+		for call := range 3 + decidedCalls {
+			for i, list := range []decidedList{without[n], with[n]} {
+				var total int
+				var err error
+				read := func() { total, err = list.call(b.Context()) }
+				if call < 3 { // Connections begin, and plans are made.
+					read()
+					p = newProcessor(b)
+				} else {
+					took[i] = append(took[i], p.of(read))
+				}
+				if err != nil || total == 0 {
+					b.Fatalf("%s: got %d rows, %v", list.name, total, err)
+				}
+			}
+		}
+		before, after := percentile(took[0], 50), percentile(took[1], 50)
+		if view == "20 namespaces" {
+			b.ReportMetric(after/before, "times-"+without[n].name)
+		}
+		fmt.Fprintf(out, "%s: %s of %s\t%.1f ms\t%.1f ms\t%.2f\t%s\n", b.Name(), without[n].name, view, before, after, after/before, boundHolds(after <= decidedShare*before))
 	}
 }
 

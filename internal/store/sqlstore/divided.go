@@ -87,8 +87,13 @@ func (t *txn) countsBySet(packages []int64) (map[int64]setDeltas, error) {
 
 // setsOf reads where the findings of packages are suppressed, apart from those that are not, or everywhere.
 func setsOf(tx *gorm.DB, packages []int64) (map[int64]reachSet, error) {
+	return dividing{all: true}.setsOf(tx, packages)
+}
+
+// setsOf reads in which of these reaches the findings of packages are suppressed.
+func (d dividing) setsOf(tx *gorm.DB, packages []int64) (map[int64]reachSet, error) {
 	sets := map[int64]reachSet{}
-	rows := tx.Table("findings AS f").Joins("JOIN finding_suppressions fs ON fs.finding_id = f.id").Where("f.package_pk IN ? AND fs.reach > 0", packages).
+	rows := tx.Table("findings AS f").Joins("JOIN finding_suppressions fs ON fs.finding_id = f.id").Where("f.package_pk IN ? AND "+d.has("fs.reach"), packages).
 		Select("fs.finding_id, fs.reach").Order("fs.finding_id, fs.reach")
 	err := eachRow(rows, func(scan func(...any) error) error {
 		var finding, reach int64
@@ -197,13 +202,14 @@ func (c *covers) read(tx *gorm.DB, reaches []int64) error {
 	})
 }
 
-// readSome reads which of some images the reaches have.
-func (c *covers) readSome(tx *gorm.DB, images []int64) error {
-	if len(c.reached) == 0 {
+// readSome reads which of some images the reaches have, and those of others, for whom the same counts.
+func (c *covers) readSome(tx *gorm.DB, images []int64, others ...*covers) error {
+	all := slices.DeleteFunc(append(others, c), func(c *covers) bool { return len(c.reached) == 0 })
+	if len(all) == 0 {
 		return nil
 	}
 	return inParts(images, func(part []int64) error {
-		return c.note(tx.Table(c.view.reached()+" AS x").Where("x.image_pk IN ?", part))
+		return noteIn(all, tx.Table(c.view.reached()+" AS x").Where("x.image_pk IN ?", part))
 	})
 }
 
@@ -218,12 +224,17 @@ func (c *covers) readTouched(tx *gorm.DB, in store.Namespaces, images []int64) e
 }
 
 // note notes rows x of reached, of reaches that are asked for.
-func (c *covers) note(rows *gorm.DB) error {
+func (c *covers) note(rows *gorm.DB) error { return noteIn([]*covers{c}, rows) }
+
+// noteIn notes them in all of these.
+func noteIn(all []*covers, rows *gorm.DB) error {
 	return eachRow(rows.Select("x.reach, x.image_pk"), func(scan func(...any) error) error {
 		var reach, image int64
 		err := scan(&reach, &image)
-		if images := c.reached[reach]; images != nil {
-			images[image] = true
+		for _, c := range all {
+			if images := c.reached[reach]; images != nil {
+				images[image] = true
+			}
 		}
 		return err
 	})

@@ -126,7 +126,7 @@ func (s *Store) Findings(ctx context.Context, in store.Namespaces, query store.F
 	var page store.FindingPage
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
 		page = store.FindingPage{Findings: []model.Finding{}}
-		image, err := findImage(tx, in, query.Image)
+		image, view, err := findSeen(tx, in, query.Image)
 		if err != nil {
 			return err
 		}
@@ -151,14 +151,14 @@ func (s *Store) Findings(ctx context.Context, in store.Namespaces, query store.F
 				return err
 			}
 		}
-		view, err := seenIn(tx, in)
+		limited, err := view.ofOne(tx, image.ID)
 		if err != nil {
 			return err
 		}
-		if view, err = view.limitTo(tx, image.ID, query.Workloads); err != nil {
+		if limited, err = limited.limitTo(tx, image.ID, query.Workloads); err != nil {
 			return err
 		}
-		due := imageDeadlines(view, policies, image.findingsSince(), query.Suppressed)
+		due := imageDeadlines(limited, policies, image.findingsSince(), query.Suppressed)
 		now := s.now()
 		origins := origins{image: image.ID}
 		if query.Described || query.Origin != "" {
@@ -166,7 +166,7 @@ func (s *Store) Findings(ctx context.Context, in store.Namespaces, query store.F
 				return err
 			}
 		}
-		filtered, err := origins.filter(tx, filterDue(s.filterFindings(tx, view, &image, current, query), due, now, query), query.Origin)
+		filtered, err := origins.filter(tx, filterDue(s.filterFindings(tx, limited, &image, current, query), due, now, query), query.Origin)
 		if err != nil {
 			return err
 		}
@@ -204,7 +204,7 @@ func (s *Store) Findings(ctx context.Context, in store.Namespaces, query store.F
 		if err := origins.add(tx, rows, page.Findings); err != nil || query.Closed {
 			return err
 		}
-		if err := addDecisions(tx, view, image.ID, rows, page.Findings); err != nil {
+		if err := addDecisions(tx, view, limited.workloads, query.Suppressed, image.ID, rows, page.Findings); err != nil {
 			return err
 		}
 		return addDeadlines(tx, policies, image.findingsSince(), now, rows, page.Findings)

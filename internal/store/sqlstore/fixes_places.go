@@ -12,6 +12,9 @@ func (r *fixReader) closed() *gorm.DB {
 	if r.narrowed {
 		return r.tx.Table("(?) AS y", closedIn(r.tx, r.uses())).Select("y.image_pk")
 	}
+	if r.view.closedHere != nil {
+		return r.tx.Table("(" + r.view.closed() + ") AS y").Select("y.image_pk")
+	}
 	return r.tx.Table("reached_namespaces AS y").Where(isWithin("y.namespace", r.chosen.in)).Select("y.image_pk")
 }
 

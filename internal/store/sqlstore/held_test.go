@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -78,7 +79,7 @@ const reachedFindings = `SELECT fs.reach, ip.image_pk, v.severity, v.kev, f.fixa
 	AND (SELECT COUNT(*) FROM finding_suppressions x LEFT JOIN reached y ON y.reach = x.reach AND y.image_pk = ip.image_pk
 		WHERE x.finding_id = f.id AND x.reach <> fs.reach AND (x.reach = 0 OR y.image_pk IS NOT NULL)) = 0`
 
-// checkReached expects that reached_counts has the counts of these findings.
+// checkReached expects that reached_counts has the counts of these findings, and reached_elsewhere the places of images of which a reach has not all.
 func checkReached(t *testing.T, s *Store) {
 	t.Helper()
 	var found []struct{ Reach, ImagePk, Severity, Kev, Fixable int64 }
@@ -100,6 +101,16 @@ func checkReached(t *testing.T, s *Store) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("reached_counts (-want +got):\n%s", diff)
+	}
+	var rows, wantRows []namespaceReach
+	err = errors.Join(s.db.Reader().Raw("SELECT reach, image_pk, namespace FROM reached_elsewhere ORDER BY reach, image_pk, namespace").Scan(&rows).Error,
+		s.db.Reader().Raw(`SELECT y.reach, y.image_pk, y.namespace FROM reached_namespaces y LEFT JOIN reached x ON x.reach = y.reach AND x.image_pk = y.image_pk
+			WHERE x.reach IS NULL ORDER BY y.reach, y.image_pk, y.namespace`).Scan(&wantRows).Error)
+	if err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(wantRows, rows); diff != "" {
+		t.Errorf("reached_elsewhere (-want +got):\n%s", diff)
 	}
 }
 

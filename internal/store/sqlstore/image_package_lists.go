@@ -57,8 +57,8 @@ func eachPackageList(tx *gorm.DB, d sqldb.Dialect, images []int64, visit func(im
 
 // heldSets are the packages that some images hold.
 type heldSets struct {
-	// held has all packages, counting those that an image holds in which they count.
-	held, counting numberSet
+	// held has all packages, counted those that an image holds in which they count.
+	held, counted numberSet
 }
 
 // readHeld reads which packages images k hold, unless these are too many. Without all, only matched images count.
@@ -77,7 +77,7 @@ func (h *heldSets) readHeld(tx *gorm.DB, d sqldb.Dialect, images *gorm.DB, all b
 		for _, one := range list {
 			h.held.add(one / 2)
 			if count && one%2 == 0 {
-				h.counting.add(one / 2)
+				h.counted.add(one / 2)
 			}
 		}
 	})

@@ -346,6 +346,12 @@ func deleteImages(tx *txn, ids []int64) error {
 
 // findImage reads one visible image; with a zero platform, the one that is shown for it.
 func findImage(tx *gorm.DB, in store.Namespaces, key model.ImageKey) (imageRow, error) {
+	row, _, err := findSeen(tx, in, key)
+	return row, err
+}
+
+// findSeen is findImage, and reads how the findings of the image count.
+func findSeen(tx *gorm.DB, in store.Namespaces, key model.ImageKey) (imageRow, seen, error) {
 	statement := "SELECT " + imageColumns + " FROM images i" + imageJoins + " WHERE i.image_id = ?"
 	if !in.All() {
 		statement += " AND EXISTS (SELECT 1 FROM image_namespaces m WHERE m.image_pk = i.id AND " + isWithin("m.namespace", in) + ")"
@@ -359,18 +365,17 @@ func findImage(tx *gorm.DB, in store.Namespaces, key model.ImageKey) (imageRow, 
 	values = append(values, string(store.StateScanned), "linux/amd64")
 	var rows []imageRow
 	if err := tx.Raw(statement, values...).Scan(&rows).Error; err != nil {
-		return imageRow{}, err
+		return imageRow{}, seen{}, err
 	}
 	if len(rows) == 0 {
-		return imageRow{}, fmt.Errorf("image %s: %w", key, store.ErrNotFound)
+		return imageRow{}, seen{}, fmt.Errorf("image %s: %w", key, store.ErrNotFound)
 	}
 	if err := limitImages(tx, in, rows[:1]); err != nil {
-		return rows[0], err
+		return rows[0], seen{}, err
 	}
-	view, err := seenIn(tx, in)
-	if err != nil || !view.placed {
-		return rows[0], err
+	view, err := seenOf(tx, in, fmt.Sprintf(" AND y.image_pk = %d", rows[0].ID))
+	if err == nil {
+		err = view.limitCounts(tx, rows[:1])
 	}
-	err = view.limitCounts(tx, rows[:1])
-	return rows[0], err
+	return rows[0], view, err
 }

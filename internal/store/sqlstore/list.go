@@ -102,7 +102,7 @@ func (s *Store) ListImages(ctx context.Context, in store.Namespaces, query store
 		if err != nil {
 			return err
 		}
-		likely, err := exploitable(tx, view, place{query.Where, in}, millionths(query.MinEPSS))
+		likely, err := s.exploitable(tx, view, place{query.Where, in}, millionths(query.MinEPSS))
 		if err != nil {
 			return err
 		}
@@ -218,7 +218,7 @@ func onBase(layers *gorm.DB, chainID string, number int) *gorm.DB {
 
 // exploitable selects the chosen images that hold a package with an open finding of at least this probability of exploitation, or returns their IDs if
 // they are few: the list reads them several times. It returns nil if no probability is asked for.
-func exploitable(tx *gorm.DB, view seen, chosen place, leastMicros int64) (any, error) {
+func (s *Store) exploitable(tx *gorm.DB, view seen, chosen place, leastMicros int64) (any, error) {
 	if leastMicros <= 0 {
 		return nil, nil //nolint:nilnil // There is nothing to filter then.
 	}
@@ -226,10 +226,14 @@ func exploitable(tx *gorm.DB, view seen, chosen place, leastMicros int64) (any, 
 	if err != nil {
 		return nil, err
 	}
+	reaches, err := view.dividing(tx, chosen)
+	if err != nil {
+		return nil, err
+	}
 	// Where a divided finding counts is asked of each image; of the others, each package is looked up once.
 	packages := tx.Table("vulnerabilities AS v").Joins("CROSS JOIN findings f").
 		Where("v.epss_micros >= ? AND f.vulnerability_pk = v.id AND "+shown+" AND "+unsuppressed, leastMicros, current, current).
-		Distinct("f.package_pk, CASE WHEN " + isDivided + " THEN f.id ELSE 0 END AS divided")
+		Distinct("f.package_pk, CASE WHEN " + reaches.divides() + " THEN f.id ELSE 0 END AS divided")
 	held := tx.Table("(?) AS e", packages).Joins("CROSS JOIN image_packages ip")
 	var few []int64
 	if !chosen.everywhere() {
@@ -237,11 +241,15 @@ func exploitable(tx *gorm.DB, view seen, chosen place, leastMicros int64) (any, 
 		if err := images().Limit(allUses + 1).Scan(&few).Error; err != nil {
 			return nil, err
 		}
-		if len(few) <= allUses { // What they hold is less than what holds these packages.
+		switch { // What they hold is less than what holds these packages.
+		case len(few) > allUses:
+		case s.db.Dialect().Type() == sqldb.TypePostgres: // If it does not know which images these are, it may read what all images hold.
+			held = tx.Table("image_packages AS ip").Joins("CROSS JOIN (?) e", packages).Where("ip.image_pk IN (?)", numberList(few))
+		default:
 			held = tx.Table("(?) AS c", images()).Joins("CROSS JOIN image_packages ip").Joins("CROSS JOIN (?) e", packages).Where("ip.image_pk = c.image_pk")
 		}
 	}
-	held = held.Where("ip.package_pk = e.package_pk AND ip.excluded = 0 AND (e.divided = 0 OR NOT " + view.suppressedThere("e.divided") + ")").
+	held = held.Where("ip.package_pk = e.package_pk AND ip.excluded = 0 AND (e.divided = 0 OR NOT " + view.suppressedIn("e.divided", reaches) + ")").
 		Distinct("ip.image_pk") // Otherwise PostgreSQL can ask for each image again, which takes minutes.
 	if chosen.everywhere() || len(few) > allUses {
 		return held, nil
@@ -308,7 +316,7 @@ func (s *Store) Overview(ctx context.Context, in store.Namespaces) (store.Overvi
 		if err := used.Select("COUNT(DISTINCT u.image_pk)").Scan(&overview.Running).Error; err != nil {
 			return err
 		}
-		if overview.Suppressed, err = s.suppressedIn(tx, in, current); err != nil {
+		if overview.Suppressed, err = s.suppressedIn(tx, view, current); err != nil {
 			return err
 		}
 		return packages.Select("COUNT(*)").Scan(&overview.Packages).Error

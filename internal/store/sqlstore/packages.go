@@ -76,8 +76,8 @@ type packageSearch struct {
 	ids string
 	// manyPackages and fewChosen are those of the store.
 	manyPackages, fewChosen int
-	// divided says that findings are suppressed in some images, current is the current result set.
-	divided bool
+	// divided are the reaches that suppress findings in some of the chosen images. current is the current result set.
+	divided dividing
 	current int64
 	view    seen
 	// due selects the packages with a finding that is due as asked for; nil when all are.
@@ -109,14 +109,19 @@ func (s *Store) ListPackages(ctx context.Context, in store.Namespaces, query sto
 			return err
 		}
 		var err error
-		if search.divided, err = someDivided(tx); err != nil {
+		if search.view, err = seenIn(tx, in); err != nil {
 			return err
 		}
-		if search.view, err = seenIn(tx, in); err != nil {
+		if search.divided, err = search.view.dividing(tx, search.chosen); err != nil {
 			return err
 		}
 		if search.current, err = currentNumber(tx); err != nil {
 			return err
+		}
+		if !search.unfiltered() {
+			if err := search.divided.hide(tx, search.dialect, search.counting(tx), search.current); err != nil {
+				return err
+			}
 		}
 		if err := search.chooseDue(tx, s.now()); err != nil {
 			return err
@@ -250,21 +255,36 @@ func (q *packageSearch) counts() string {
 
 // count is a count of a package of which not all of the chosen images exclude it.
 func (q *packageSearch) count() string {
-	if q.unfiltered() || !q.divided {
+	if q.unfiltered() || !q.divided.any() {
 		return "h.%[1]s"
 	}
 	return "h.%[1]s - COALESCE(s.%[1]s, 0)"
 }
 
+// counting selects the chosen images c in which findings count. For who sees some namespaces, these are the matched ones.
+func (q *packageSearch) counting(tx *gorm.DB) *gorm.DB {
+	images := tx.Table("(?) AS c", q.chosen.images(tx))
+	if q.ImageID != "" {
+		images = q.ofChosen(tx, tx.Table("(?) AS c", tx.Table("images AS i").Select("i.id AS image_pk").Where("i.image_id = ?", q.ImageID)), "c.image_pk")
+	}
+	if !q.chosen.in.All() {
+		images = images.Where(isMatched)
+	}
+	return images
+}
+
 // suppressed counts the findings of packages that count in some image, but in none of the chosen ones.
 func (q *packageSearch) suppressed(tx *gorm.DB) *gorm.DB {
 	open := q.holders(tx).Select("1").Where("ip.package_pk = f.package_pk AND ip.excluded = 0").
-		Where("NOT " + q.view.suppressedThere("f.id"))
+		Where("NOT " + q.view.suppressedIn("f.id", q.divided))
 	if !q.chosen.in.All() {
 		open = open.Joins("JOIN images k ON k.id = ip.image_pk AND k.matched_at > 0")
 	}
-	divided := q.view.suppressedSomewhere(tx, func(rows *gorm.DB) *gorm.DB { return q.ofChosen(tx, rows, "x.image_pk") })
-	return tx.Table("(?) AS f", divided).Joins("JOIN vulnerabilities v ON v.id = f.vulnerability_pk").
+	if q.divided.known {
+		return tx.Table("findings AS f").Joins("JOIN vulnerabilities v ON v.id = f.vulnerability_pk").Where("f.id IN (?)", numberList(q.divided.hidden)).
+			Where(openSomewhere, q.current, q.current).Select("f.package_pk, " + severitySums()).Group("f.package_pk")
+	}
+	return tx.Table("(?) AS f", q.divided.findings(tx)).Joins("JOIN vulnerabilities v ON v.id = f.vulnerability_pk").
 		Where(openInSome, q.current, q.current).Where("NOT EXISTS (?)", open).Select("f.package_pk, " + severitySums()).Group("f.package_pk")
 }
 
@@ -284,7 +304,7 @@ func (q *packageSearch) filter(tx *gorm.DB) *gorm.DB {
 		}
 		chosen = chosen.Group("ip.package_pk")
 		packages = packages.Joins("JOIN (?) c ON c.package_pk = h.package_pk", chosen)
-		if q.divided {
+		if q.divided.any() {
 			packages = packages.Joins("LEFT JOIN (?) s ON s.package_pk = h.package_pk", q.suppressed(tx))
 		}
 	}
@@ -380,7 +400,7 @@ func (q *packageSearch) readHolders(tx *gorm.DB, ids []int64, byID map[int64]*st
 			return err
 		}
 	}
-	reached, err := reachOfGroups(tx, q.dialect, len(ids), members, holders, q.chosen)
+	reached, err := reachOfGroups(tx, q.dialect, len(ids), members, holders, q.chosen, q.view)
 	if err != nil {
 		return err
 	}

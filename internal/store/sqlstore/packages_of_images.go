@@ -69,14 +69,14 @@ func (p *imagePackages) compare(a, b packageEntry) int {
 
 // readElsewhere reads the counts of findings that count in other images only.
 func (p *imagePackages) readElsewhere() error {
-	if !p.divided {
+	if !p.divided.any() || p.divided.known && len(p.divided.hidden) == 0 {
 		return nil
 	}
 	var rows []packageCounts
 	err := p.suppressed(p.tx).Scan(&rows).Error
 	p.elsewhere = make(map[int64]countsDelta, len(rows))
 	for i := range rows {
-		if p.counting.has(rows[i].PackagePk) {
+		if p.counted.has(rows[i].PackagePk) {
 			p.elsewhere[rows[i].PackagePk] = rows[i].Counts.since(&countsRow{})
 		}
 	}
@@ -85,7 +85,7 @@ func (p *imagePackages) readElsewhere() error {
 
 // ordered reports whether the place of a package in the order is that in the index. The index by counts has those of all images.
 func (p *imagePackages) ordered(id int64) bool {
-	return !p.worst() || p.counting.has(id) && p.elsewhere[id] == (countsDelta{})
+	return !p.worst() || p.counted.has(id) && p.elsewhere[id] == (countsDelta{})
 }
 
 // page reads the entries of a page and the one after it.
@@ -94,7 +94,7 @@ func (p *imagePackages) page() (rows []packageEntry, done bool, err error) {
 	var fewer []int64
 	none := 0
 	if p.worst() {
-		none = p.held.number - p.counting.number
+		none = p.held.number - p.counted.number
 		for id, counts := range p.elsewhere {
 			if counts != (countsDelta{}) {
 				fewer = append(fewer, id)
@@ -119,7 +119,7 @@ func (p *imagePackages) page() (rows []packageEntry, done bool, err error) {
 	}
 	var uncounted []int64
 	if none > 0 {
-		uncounted = p.held.sorted(func(id int64) bool { return !p.counting.has(id) })
+		uncounted = p.held.sorted(func(id int64) bool { return !p.counted.has(id) })
 	}
 	zeros, err := p.listed(uncounted, func([]int64) string { return perCount("0 AS %[1]s") })
 	rows = slices.Concat(rows, lower, zeros)
@@ -165,7 +165,7 @@ func (p *imagePackages) listed(ids []int64, counts func(ids []int64) string) (ro
 		var found []packageEntry
 		err = behind.Select("l.*").Order(sqldb.OrderBy(keys)).Limit(p.Limit() + 1).Scan(&found).Error
 		for i := range found {
-			if !p.counting.has(found[i].ID) {
+			if !p.counted.has(found[i].ID) {
 				found[i].Counts = countsRow{}
 			}
 		}
@@ -178,7 +178,7 @@ func (p *imagePackages) listed(ids []int64, counts func(ids []int64) string) (ro
 // clear takes away the counts of packages that count in no image, and those of findings that count in other images only.
 func (p *imagePackages) clear(rows []packageEntry) {
 	for i := range rows {
-		if !p.counting.has(rows[i].ID) {
+		if !p.counted.has(rows[i].ID) {
 			rows[i].Counts = countsRow{}
 		}
 		rows[i].Counts.add((countsDelta{}).minus(p.elsewhere[rows[i].ID]))

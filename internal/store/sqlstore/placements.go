@@ -443,6 +443,9 @@ func (t *txn) replacePlacements(before, after *placements) error {
 	if err := t.Insert("reached_workloads", []string{"reach", "image_pk", "namespace", "kind", "name"}, values, ""); err != nil {
 		return err
 	}
+	if err := t.replaceElsewhere(before.elsewhere(), after.elsewhere()); err != nil {
+		return err
+	}
 	lost, gained := without(before.images, after.images, imageReach.compare), without(after.images, before.images, imageReach.compare)
 	changed := slices.Concat(lost, gained)
 	for _, row := range slices.Concat(without(before.namespaces, after.namespaces, namespaceReach.compare), without(after.namespaces, before.namespaces, namespaceReach.compare)) {

@@ -96,8 +96,9 @@ func (h *holdersOf) leaveOut(image int64) bool {
 	return h.leftOut[image] || h.only != nil && !h.only[image]
 }
 
-// reachOfGroups reads what groups of packages reach. members has what is in groups by package, and chosen chooses the workloads.
-func reachOfGroups(tx *gorm.DB, d sqldb.Dialect, groups int, members map[int64][]*groupMember, holders *holdersOf, chosen place) (*groupReach, error) {
+// reachOfGroups reads what groups of packages reach. members has what is in groups by package, and chosen chooses
+// the workloads.
+func reachOfGroups(tx *gorm.DB, d sqldb.Dialect, groups int, members map[int64][]*groupMember, holders *holdersOf, chosen place, view seen) (*groupReach, error) {
 	r := &groupReach{images: make([][]int64, groups)}
 	packages := make([]int64, 0, len(members))
 	var sets []reachSet
@@ -106,10 +107,6 @@ func reachOfGroups(tx *gorm.DB, d sqldb.Dialect, groups int, members map[int64][
 		for _, member := range all {
 			sets = append(sets, member.suppressed)
 		}
-	}
-	view, err := seenIn(tx, chosen.in)
-	if err != nil {
-		return nil, err
 	}
 	suppressed, err := readCovers(tx, view, sets)
 	if err != nil {

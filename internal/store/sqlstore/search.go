@@ -27,11 +27,15 @@ const (
 	// is such an image.
 	openInSome    = shown + " AND " + unsuppressedBefore + "image_packages ip" + unsuppressedMiddle + unsuppressedAfter
 	openInMatched = shown + " AND " + unsuppressedBefore + "image_packages ip JOIN images im ON im.id = ip.image_pk AND im.matched_at > 0" + unsuppressedMiddle + unsuppressedAfter
+	// openSomewhere is openInSome, asked about each of few findings: as a condition, PostgreSQL reads all that decisions suppress.
+	openSomewhere = shown + " AND (" + suppressionBefore + "image_packages ip" + unsuppressedMiddle + suppressionAfter + " LIMIT 1) IS NULL"
 	// These are about images ip: a finding that is suppressed somewhere is suppressed in all of them.
-	unsuppressedBefore = "NOT EXISTS (SELECT 1 FROM finding_suppressions fs WHERE fs.finding_id = f.id AND (fs.reach = 0 OR NOT EXISTS (SELECT 1 FROM "
+	unsuppressedBefore = "NOT EXISTS (" + suppressionBefore
+	suppressionBefore  = "SELECT 1 FROM finding_suppressions fs WHERE fs.finding_id = f.id AND (fs.reach = 0 OR NOT EXISTS (SELECT 1 FROM "
 	unsuppressedMiddle = " WHERE ip.package_pk = f.package_pk AND ip.excluded = 0"
-	unsuppressedAfter  = ` AND NOT EXISTS (SELECT 1 FROM finding_suppressions ft JOIN reached x ON x.reach = ft.reach
-		WHERE ft.finding_id = f.id AND x.image_pk = ip.image_pk))))`
+	unsuppressedAfter  = suppressionAfter + ")"
+	suppressionAfter   = ` AND NOT EXISTS (SELECT 1 FROM finding_suppressions ft JOIN reached x ON x.reach = ft.reach
+		WHERE ft.finding_id = f.id AND x.image_pk = ip.image_pk)))`
 	// others are the findings n of the same vulnerability in the same package, shown under a result set or before.
 	others = `FROM findings n JOIN vulnerabilities w ON w.id = n.vulnerability_pk WHERE n.package_pk = f.package_pk
 		AND w.vulnerability_id = v.vulnerability_id AND w.namespace = v.namespace AND n.from_gen <= ?`

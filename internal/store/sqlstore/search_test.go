@@ -46,7 +46,8 @@ func TestSearchPlans(t *testing.T) {
 	everywhere := place{in: store.AllNamespaces()}
 	affected := affectedQuery{chosen: everywhere, AffectedQuery: store.AffectedQuery{ID: "CVE-1"}, names: []string{"CVE-1"}, current: 1}
 	packages, worst := packageSearch{chosen: everywhere, PackageQuery: store.PackageQuery{Name: "p"}, dialect: s.db.Dialect()}, packageSearch{chosen: everywhere, dialect: s.db.Dialect()}
-	scoped := packageSearch{chosen: place{in: store.OnlyNamespaces("a")}, PackageQuery: store.PackageQuery{Vulnerable: true}, dialect: s.db.Dialect(), divided: true, current: 1}
+	divided := dividing{images: map[int64]map[int64]bool{1: {}, 2: {}}}
+	scoped := packageSearch{chosen: place{in: store.OnlyNamespaces("a")}, PackageQuery: store.PackageQuery{Vulnerable: true}, dialect: s.db.Dialect(), divided: divided, current: 1}
 	for name, c := range map[string]struct {
 		query *gorm.DB
 		want  []string
@@ -67,17 +68,18 @@ func TestSearchPlans(t *testing.T) {
 		"suppressed findings": {suppressedOf(s.db.Reader(), place{in: store.AllNamespaces()}, 1).Select("COUNT(*)"), []string{
 			"finding_suppressions_reach (reach=?)", "COVERING INDEX image_packages_package (package_pk=? AND excluded=?)",
 		}},
-		"vulnerabilities": {s.foundVulnerabilities(s.db.Reader(), 1, everywhere, seen{}, nil, false, store.VulnerabilityQuery{}), []string{
+		"vulnerabilities": {s.foundVulnerabilities(s.db.Reader(), 1, everywhere, seen{}, nil, dividing{}, store.VulnerabilityQuery{}), []string{
 			"SCAN v USING INDEX vulnerabilities_vulnerability", "SEARCH h USING COVERING INDEX sqlite_autoindex_found_vulnerabilities_1 (vulnerability_pk=?)",
 		}},
 		// Of the decisions about some images, those are read that reach one that is visible.
+		"decisions about images of a namespace": {seen{}.closing(s.db.Reader(), scoped.chosen), []string{"SEARCH x USING COVERING INDEX reached_image (image_pk=?)"}},
 		"packages of a namespace": {scoped.filter(s.db.Reader()).Select("COUNT(*)"), []string{
-			"SEARCH x USING COVERING INDEX reached_image (image_pk=?)", "SEARCH fs USING COVERING INDEX finding_suppressions_reach (reach=?)",
+			"SEARCH fs USING COVERING INDEX finding_suppressions_reach (reach=?)",
 			"SEARCH ft USING PRIMARY KEY (finding_id=?)", "SEARCH x USING PRIMARY KEY (reach=? AND image_pk=?)",
 		}},
-		"vulnerabilities of a namespace": {s.foundVulnerabilities(s.db.Reader(), 1, scoped.chosen, seen{}, s.db.Dialect().Among("f.package_pk", "1,2"), true, store.VulnerabilityQuery{}), []string{
-			"SEARCH x USING COVERING INDEX reached_image (image_pk=?)", "SEARCH fs USING COVERING INDEX finding_suppressions_reach (reach=?)",
-			"SEARCH fs USING PRIMARY KEY (finding_id=?)", "SEARCH x USING PRIMARY KEY (reach=? AND image_pk=?)",
+		"vulnerabilities of a namespace": {s.foundVulnerabilities(s.db.Reader(), 1, scoped.chosen, seen{}, s.db.Dialect().Among("f.package_pk", "1,2"), divided, store.VulnerabilityQuery{}), []string{
+			"SEARCH fs USING COVERING INDEX finding_suppressions_reach (reach=?)",
+			"SEARCH fs USING PRIMARY KEY (finding_id=? AND reach=?)", "SEARCH x USING PRIMARY KEY (reach=? AND image_pk=?)",
 		}},
 	} {
 		statement := s.db.Reader().ToSQL(func(*gorm.DB) *gorm.DB { return c.query.Session(&gorm.Session{DryRun: true}).Find(&[]map[string]any{}) })

@@ -1,6 +1,11 @@
 package sqlstore
 
 import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
 	"gorm.io/gorm"
 
 	"github.com/scanner-operator/scanner-operator/internal/store"
@@ -12,27 +17,143 @@ type seen struct {
 	in store.Namespaces
 	// placed says that findings can count elsewhere only.
 	placed bool
+	// closedHere has the images of reaches with places which have all visible places of these, but not all places; nil if statements ask for them, as they do when there
+	// are more than maxClosedHere.
+	closedHere map[int64][]int64
+	// ofImage are the reaches that have all visible places of the one image that this is about, nil if it is about more.
+	ofImage []int64
 	// workloads is nil unless it is about some workloads of one image alone.
 	workloads *workloadReaches
 }
 
+// maxClosedHere is how many images of reaches statements name. With more, they ask for each. Tests have fewer, and read in both ways.
+var maxClosedHere = 500
+
 // seenIn reads how findings count in some namespaces.
-func seenIn(tx *gorm.DB, in store.Namespaces) (seen, error) {
-	if in.All() {
-		return seen{in: in}, nil
+func seenIn(tx *gorm.DB, in store.Namespaces) (seen, error) { return seenOf(tx, in, "") }
+
+// seenOf is seenIn for the images y of a condition, which begins with AND.
+func seenOf(tx *gorm.DB, in store.Namespaces, condition string) (seen, error) {
+	s := seen{in: in}
+	if in.All() || in.Literals() == "" {
+		return s, nil
 	}
-	placed, err := somePlaced(tx)
-	return seen{in: in, placed: placed && in.Literals() != ""}, err
+	var some []int64
+	err := tx.Raw("SELECT y.reach FROM reached_elsewhere y WHERE " + isWithin("y.namespace", in) + condition + " LIMIT 1").Scan(&some).Error
+	if err != nil || len(some) == 0 {
+		return s, err
+	}
+	may, err := mayClose(tx, in, condition)
+	if err != nil || may == nil {
+		s.placed = true
+		return s, err
+	}
+	s.closedHere = map[int64][]int64{}
+	for _, row := range slices.SortedFunc(maps.Keys(may), imageReach.compare) {
+		s.closedHere[row.Reach] = append(s.closedHere[row.Reach], row.ImagePk)
+	}
+	return s, s.confirm(tx, may)
+}
+
+// mayClose reads which reaches may have all visible places of an image y of a condition, though not all places, and how many visible places it has: mostly none. It
+// is nil if there are too many. Joined with the visible places, MariaDB looks these up for each image.
+func mayClose(tx *gorm.DB, in store.Namespaces, condition string) (map[imageReach]int, error) {
+	var rows []struct {
+		Reach, ImagePk int64
+		Places         int
+	}
+	err := tx.Raw("SELECT y.reach, y.image_pk, COUNT(*) AS places FROM reached_elsewhere y WHERE " + isWithin("y.namespace", in) + condition +
+		" GROUP BY y.reach, y.image_pk LIMIT " + strconv.Itoa(maxDividing+1)).Scan(&rows).Error
+	if err != nil || len(rows) > maxDividing {
+		return nil, err
+	}
+	images := make([]int64, len(rows))
+	for i, row := range rows {
+		images[i] = row.ImagePk
+	}
+	visible := map[int64]int{}
+	err = eachRow(tx.Table("image_namespaces AS m").Where(isWithin("m.namespace", in)+" AND m.image_pk + 0 IN (?)", numberList(inOrder(images))).
+		Select("m.image_pk, COUNT(*)").Group("m.image_pk"), func(scan func(...any) error) error {
+		var image int64
+		var count int
+		err := scan(&image, &count)
+		visible[image] = count
+		return err
+	})
+	may := map[imageReach]int{}
+	for _, row := range rows {
+		if row.Places == visible[row.ImagePk] {
+			may[imageReach{row.Reach, row.ImagePk}] = row.Places
+		}
+	}
+	if len(may) > maxClosedHere {
+		return nil, err
+	}
+	return may, err
+}
+
+// confirm leaves in closedHere what is so, of what may be so with these numbers of places.
+func (s *seen) confirm(tx *gorm.DB, may map[imageReach]int) error {
+	if len(may) == 0 {
+		return nil
+	}
+	var rows []struct {
+		Reach, ImagePk int64
+		Places         int
+	}
+	err := tx.Raw("SELECT y.reach, y.image_pk, COUNT(*) AS places FROM reached_namespaces y WHERE " + s.named("y.reach", "y.image_pk") + " AND y.partly = 0 AND " + isWithin("y.namespace", s.in) +
+		" AND NOT EXISTS (SELECT 1 FROM reached xa WHERE xa.reach = y.reach AND xa.image_pk = y.image_pk) GROUP BY y.reach, y.image_pk").Scan(&rows).Error
+	s.closedHere = map[int64][]int64{}
+	for _, row := range rows {
+		if row.Places == may[imageReach{row.Reach, row.ImagePk}] {
+			s.closedHere[row.Reach] = append(s.closedHere[row.Reach], row.ImagePk)
+			s.placed = true
+		}
+	}
+	return err
+}
+
+// ofOne makes s about one image alone, if few reaches have all of its visible places: PostgreSQL reads the images of all reaches otherwise.
+func (s seen) ofOne(tx *gorm.DB, image int64) (seen, error) {
+	reaches := []int64{}
+	err := tx.Table(s.reached()+" AS x").Select("x.reach").Where("x.image_pk = ?", image).Order("x.reach").Limit(maxClosedHere + 1).Scan(&reaches).Error
+	if len(reaches) <= maxClosedHere {
+		s.ofImage = reaches
+	}
+	return s, err
+}
+
+// visiblePlaces counts the visible namespaces of an image, given by a column.
+func (s seen) visiblePlaces(image string) string {
+	return "(SELECT COUNT(*) FROM image_namespaces yn WHERE yn.image_pk = " + image + " AND " + isWithin("yn.namespace", s.in) + ")"
+}
+
+// named is the condition that a reach and an image, given by columns, are in closedHere.
+func (s seen) named(reach, image string) string {
+	var conditions []string
+	for _, id := range slices.Sorted(maps.Keys(s.closedHere)) {
+		conditions = append(conditions, reach+" = "+strconv.FormatInt(id, 10)+" AND "+image+" IN ("+numberList(s.closedHere[id]).SQL+")")
+	}
+	if len(conditions) == 0 {
+		return "1 = 0"
+	}
+	return "(" + strings.Join(conditions, " OR ") + ")"
 }
 
 // closes is the condition that a reach has all visible places of an image. Both are columns.
 func (s seen) closes(reach, image string) string {
+	if s.ofImage != nil {
+		return "(" + reach + " IN (" + numberList(s.ofImage).SQL + ")" + s.workloads.or(reach) + ")"
+	}
 	has := "EXISTS (SELECT 1 FROM reached x WHERE x.reach = " + reach + " AND x.image_pk = " + image + ")"
 	if s.workloads != nil {
 		return "(" + has + s.workloads.or(reach) + ")"
 	}
 	if !s.placed {
 		return has
+	}
+	if s.closedHere != nil {
+		return "(" + has + " OR " + s.named(reach, image) + ")"
 	}
 	whole := func(y string) string {
 		return "SELECT 1 FROM reached_namespaces " + y + " WHERE " + y + ".reach = " + reach + " AND " + y + ".image_pk = " + image + " AND " + y + ".partly = 0"
@@ -43,7 +164,7 @@ func (s seen) closes(reach, image string) string {
 
 // unsuppressedThere is that of who sees these namespaces.
 func (s seen) unsuppressedThere() string {
-	if !s.placed {
+	if !s.placed && s.ofImage == nil {
 		return unsuppressedThere
 	}
 	return "NOT EXISTS (SELECT 1 FROM finding_suppressions fs WHERE fs.finding_id = f.id AND (fs.reach = 0 OR " + s.closes("fs.reach", "ip.image_pk") + "))"
@@ -54,10 +175,16 @@ func (s seen) open() string { return shown + " AND " + s.unsuppressedThere() }
 
 // suppressedThere is the condition that a finding, given by a column, is suppressed in the image of ip, though not everywhere.
 func (s seen) suppressedThere(finding string) string {
-	if !s.placed {
-		return "EXISTS (SELECT 1 FROM finding_suppressions fs JOIN reached x ON x.reach = fs.reach WHERE fs.finding_id = " + finding + " AND x.image_pk = ip.image_pk)"
+	return s.suppressedIn(finding, dividing{all: true})
+}
+
+// suppressedIn is suppressedThere by one of some reaches.
+func (s seen) suppressedIn(finding string, reaches dividing) string {
+	suppresses := "WHERE fs.finding_id = " + finding + " AND " + reaches.each("fs.reach")
+	if !s.placed && s.ofImage == nil {
+		return "EXISTS (SELECT 1 FROM finding_suppressions fs JOIN reached x ON x.reach = fs.reach " + suppresses + " AND x.image_pk = ip.image_pk)"
 	}
-	return "EXISTS (SELECT 1 FROM finding_suppressions fs WHERE fs.finding_id = " + finding + " AND fs.reach > 0 AND " + s.closes("fs.reach", "ip.image_pk") + ")"
+	return "EXISTS (SELECT 1 FROM finding_suppressions fs " + suppresses + " AND " + s.closes("fs.reach", "ip.image_pk") + ")"
 }
 
 // hide keeps the rows of images ip in which a finding, given by a column, does not count.
@@ -75,32 +202,30 @@ func (s seen) reached() string {
 
 // closed selects the reaches with places and the images of which they have all visible places.
 func (s seen) closed() string {
+	if s.closedHere != nil {
+		return "SELECT DISTINCT y.reach, y.image_pk FROM reached_namespaces y WHERE " + s.named("y.reach", "y.image_pk")
+	}
 	return "SELECT y.reach, y.image_pk FROM reached_namespaces y WHERE y.partly = 0 AND " + isWithin("y.namespace", s.in) +
-		" GROUP BY y.reach, y.image_pk HAVING COUNT(*) = (SELECT COUNT(*) FROM image_namespaces yn WHERE yn.image_pk = y.image_pk AND " + isWithin("yn.namespace", s.in) + ")"
+		" GROUP BY y.reach, y.image_pk HAVING COUNT(*) = " + s.visiblePlaces("y.image_pk")
 }
 
-// reachedCounted is reached without the images in which a reach with places suppresses nothing that others do not.
+// reachedCounted is reached, where it can be without the images in which a reach with places suppresses nothing that others do not.
 func (s seen) reachedCounted() string {
-	if !s.placed {
-		return "reached"
+	if !s.placed || s.closedHere != nil {
+		return s.reached()
 	}
 	return "(SELECT xa.reach, xa.image_pk FROM reached xa WHERE xa.reach NOT IN (SELECT q.reach FROM placed_reaches q) UNION ALL " + s.closedCounted("") + ")"
 }
 
-// suppressedSomewhere selects the findings that are suppressed in some image x of those that choose leaves, though not everywhere, with their columns:
-// joined with findings for these, MariaDB reads all findings first and asks further conditions about each.
-func (s seen) suppressedSomewhere(tx *gorm.DB, choose func(*gorm.DB) *gorm.DB) *gorm.DB {
-	return choose(tx.Table(s.reachedCounted() + " AS x").Joins("CROSS JOIN finding_suppressions fs").Joins("CROSS JOIN findings fd").
-		Where("fs.reach = x.reach AND fd.id = fs.finding_id")).
-		Distinct("fd.id, fd.package_pk, fd.vulnerability_pk, fd.fixable, fd.from_gen, fd.until_gen")
-}
-
-// closedCounted is closed without the images in which a reach suppresses no findings. It begins with what is visible, rows ym, about which there can be a
-// condition: a reach can have many other images. Joined without LEFT, MariaDB begins with all rows of reached_counts.
+// closedCounted is closed, for images y of a condition that begins with AND, and without those in which a reach suppresses no findings. It begins with what is visible, rows
+// ym: a reach can have many other images. Joined without LEFT, MariaDB begins with all rows of reached_counts.
 func (s seen) closedCounted(condition string) string {
+	if s.closedHere != nil {
+		return s.closed() + condition
+	}
 	return "SELECT y.reach, y.image_pk FROM image_namespaces ym CROSS JOIN reached_namespaces y LEFT JOIN reached_counts yc ON yc.reach = y.reach AND yc.image_pk = y.image_pk WHERE " +
 		isWithin("ym.namespace", s.in) + " AND y.image_pk = ym.image_pk AND y.namespace = ym.namespace AND y.partly = 0" + condition +
-		" GROUP BY y.reach, y.image_pk HAVING COUNT(yc.reach) > 0 AND COUNT(*) = (SELECT COUNT(*) FROM image_namespaces yn WHERE yn.image_pk = y.image_pk AND " + isWithin("yn.namespace", s.in) + ")"
+		" GROUP BY y.reach, y.image_pk HAVING COUNT(yc.reach) > 0 AND COUNT(*) = " + s.visiblePlaces("y.image_pk")
 }
 
 // closedByNamespace selects the reaches with places and the images of which they have all places in a namespace.
@@ -110,6 +235,15 @@ const closedByNamespace = "SELECT y.reach, y.image_pk, y.namespace FROM reached_
 func closedByWorkload(tx *gorm.DB, chosen place) *gorm.DB {
 	running := uses(tx.Table("reached_namespaces AS y").Joins("JOIN image_uses u ON u.image_pk = y.image_pk AND u.namespace = y.namespace"), chosen)
 	return running.Where(hasWorkload).Distinct("y.reach, y.image_pk, u.namespace, u.kind, u.name")
+}
+
+// closedElsewhere is closedByWorkload without the images of which reaches have all places, or in which they suppress nothing.
+func closedElsewhere(tx *gorm.DB, chosen place) *gorm.DB {
+	counted := tx.Table("reached_elsewhere AS y").Joins("JOIN reached_counts yc ON yc.reach = y.reach AND yc.image_pk = y.image_pk")
+	running := uses(counted.Joins("JOIN image_uses u ON u.image_pk = y.image_pk AND u.namespace = y.namespace"), chosen)
+	const partly = "(SELECT yp.partly FROM reached_namespaces yp WHERE yp.reach = y.reach AND yp.image_pk = y.image_pk AND yp.namespace = y.namespace)"
+	return within(running, "y.namespace", chosen.in).Where(strings.Replace(hasWorkload, "y.partly", partly, 1)).
+		Distinct("y.reach, y.image_pk, u.namespace, u.kind, u.name")
 }
 
 // hasWorkload is the condition that the workload of use u is one of the places in row y of reached_namespaces.
@@ -147,7 +281,7 @@ func (s seen) limitCounts(tx *gorm.DB, rows []imageRow) error {
 			ImagePk int64
 			Counts  countsRow `gorm:"embedded"`
 		}
-		err := hidden(tx.Table("(?) AS y", tx.Raw(s.closedCounted(" AND ym.image_pk IN ?"), part)), "y.image_pk").Scan(&found).Error
+		err := hidden(tx.Table("(?) AS y", tx.Raw(s.closedCounted(" AND y.image_pk IN ?"), part)), "y.image_pk").Scan(&found).Error
 		for i := range found {
 			elsewhere[found[i].ImagePk] = (&countsRow{}).since(&found[i].Counts)
 		}

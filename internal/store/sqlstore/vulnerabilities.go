@@ -83,10 +83,6 @@ func (s *Store) ListVulnerabilities(ctx context.Context, in store.Namespaces, qu
 			return err
 		}
 		var rows []vulnerabilityEntry
-		divided, err := someDivided(tx)
-		if err != nil {
-			return err
-		}
 		view, err := seenIn(tx, in)
 		if err != nil {
 			return err
@@ -94,6 +90,15 @@ func (s *Store) ListVulnerabilities(ctx context.Context, in store.Namespaces, qu
 		packages, err := s.countingPackages(tx, chosen)
 		if err != nil {
 			return err
+		}
+		divided, err := view.dividing(tx, chosen)
+		if err != nil {
+			return err
+		}
+		if !query.Suppressed {
+			if err := divided.hide(tx, s.db.Dialect(), tx.Table("(?) AS c", chosen.images(tx)).Where(isMatched), current); err != nil {
+				return err
+			}
 		}
 		entries := s.foundVulnerabilities(tx, current, chosen, view, packages, divided, query)
 		if until, filters := (dueFilter{query.Overdue, query.DueBefore}).until(s.now()); filters {
@@ -115,7 +120,9 @@ func (s *Store) ListVulnerabilities(ctx context.Context, in store.Namespaces, qu
 			page.Vulnerabilities[i], ids[i] = rows[i].summary(), rows[i].VulnerabilityID
 			summaries[ids[i]] = &page.Vulnerabilities[i]
 		}
-		return inParts(ids, func(part []string) error { return s.addReach(tx, current, part, chosen, query, summaries) })
+		return inParts(ids, func(part []string) error {
+			return s.addReach(tx, current, part, chosen, view, divided, query, summaries)
+		})
 	})
 	if err != nil {
 		return store.VulnerabilityPage{}, err
@@ -123,9 +130,8 @@ func (s *Store) ListVulnerabilities(ctx context.Context, in store.Namespaces, qu
 	return page, nil
 }
 
-// foundVulnerabilities selects a vulnerabilityEntry for each vulnerability that the query matches. packages are those of countingPackages, divided says that findings are suppressed in some
-// images.
-func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, chosen place, view seen, packages any, divided bool, query store.VulnerabilityQuery) *gorm.DB {
+// foundVulnerabilities selects a vulnerabilityEntry for each vulnerability that the query matches. packages are those of countingPackages.
+func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, chosen place, view seen, packages any, divided dividing, query store.VulnerabilityQuery) *gorm.DB {
 	columns := "v.vulnerability_id, MAX(v.severity) AS severity, MAX(v.epss_micros) AS epss_micros, MAX(v.risk_micros) AS risk_micros, MAX(v.kev) AS kev"
 	var values []any
 	found := tx.Table("found_vulnerabilities AS h")
@@ -190,7 +196,7 @@ func (s *Store) countingPackages(tx *gorm.DB, chosen place) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	ids := sets.counting.sorted(nil)
+	ids := sets.counted.sorted(nil)
 	switch {
 	case done && len(ids) <= min(sqldb.MaxIn, s.manyPackages): // They are looked up.
 		return gorm.Expr("f.package_pk IN (?)", numberList(ids)), nil
@@ -203,7 +209,7 @@ func (s *Store) countingPackages(tx *gorm.DB, chosen place) (any, error) {
 
 // heldFindings is the condition that a vulnerability v is found in one of the packages of countingPackages, also if decisions suppress
 // it if that is wanted, and the value of the condition. SQLite asks an index about each vulnerability several times faster than it makes a list of them; servers make the list faster.
-func (s *Store) heldFindings(tx *gorm.DB, current int64, chosen place, view seen, packages any, divided, suppressed bool, further string) (condition string, held *gorm.DB) {
+func (s *Store) heldFindings(tx *gorm.DB, current int64, chosen place, view seen, packages any, divided dividing, suppressed bool, further string) (condition string, held *gorm.DB) {
 	open := unsuppressed
 	if s.db.Dialect().Type() == sqldb.TypeMySQL { // It would ask about each finding.
 		open = "f.id NOT IN (SELECT fs.finding_id FROM finding_suppressions fs WHERE fs.reach = 0)"
@@ -213,13 +219,17 @@ func (s *Store) heldFindings(tx *gorm.DB, current int64, chosen place, view seen
 	switch {
 	case suppressed:
 		condition = shown + further
-	case divided:
+	case divided.known:
+		if len(divided.hidden) > 0 {
+			condition += " AND f.id NOT IN (?)"
+			values = append(values, numberList(divided.hidden))
+		}
+	case divided.any():
 		counting := tx.Table("image_packages AS ip").Joins("JOIN images im ON im.id = ip.image_pk AND im.matched_at > 0").Select("1").
-			Where("ip.package_pk = d.package_pk AND ip.excluded = 0 AND NOT "+view.suppressedThere("d.id")+" AND ip.image_pk IN (?)", chosen.images(tx))
+			Where("ip.package_pk = d.package_pk AND ip.excluded = 0 AND NOT "+view.suppressedIn("d.id", divided)+" AND ip.image_pk IN (?)", chosen.images(tx))
 		// They are few, and are found once: what other findings there are is asked nothing.
-		somewhere := view.suppressedSomewhere(tx, func(rows *gorm.DB) *gorm.DB { return rows.Where("x.image_pk IN (?)", chosen.images(tx)) })
 		condition += " AND f.id NOT IN (?)"
-		values = append(values, tx.Table("(?) AS d", somewhere).Where("NOT EXISTS (?)", counting).Select("d.id"))
+		values = append(values, tx.Table("(?) AS d", divided.findings(tx)).Where("NOT EXISTS (?)", counting).Select("d.id"))
 	}
 	found := tx.Table("findings AS f").Where(packages).Where(condition, values...)
 	if s.db.Dialect().Type() == sqldb.TypeSQLite {
@@ -229,8 +239,8 @@ func (s *Store) heldFindings(tx *gorm.DB, current int64, chosen place, view seen
 }
 
 // addReach adds to summaries what the vulnerabilities of these IDs reach.
-func (s *Store) addReach(tx *gorm.DB, current int64, ids []string, chosen place, query store.VulnerabilityQuery, summaries map[string]*store.VulnerabilitySummary) error {
-	rows, err := foundIn(tx, current, ids, query.Suppressed)
+func (s *Store) addReach(tx *gorm.DB, current int64, ids []string, chosen place, view seen, divided dividing, query store.VulnerabilityQuery, summaries map[string]*store.VulnerabilitySummary) error {
+	rows, err := foundIn(tx, current, ids, divided, query.Suppressed)
 	if err != nil {
 		return err
 	}
@@ -253,7 +263,7 @@ func (s *Store) addReach(tx *gorm.DB, current int64, ids []string, chosen place,
 			return err
 		}
 	}
-	reached, err := reachOfGroups(tx, s.db.Dialect(), len(ids), members, holders, chosen)
+	reached, err := reachOfGroups(tx, s.db.Dialect(), len(ids), members, holders, chosen, view)
 	if err != nil {
 		return err
 	}
@@ -302,9 +312,9 @@ type foundRow struct {
 }
 
 // foundIn reads in which packages vulnerabilities are found, without what is suppressed unless that is wanted.
-func foundIn(tx *gorm.DB, current int64, ids []string, suppressed bool) ([]*foundRow, error) {
+func foundIn(tx *gorm.DB, current int64, ids []string, reaches dividing, suppressed bool) ([]*foundRow, error) {
 	var rows []*foundRow
-	condition, divided := shown+" AND "+unsuppressed, "CASE WHEN "+isDivided+" THEN f.id ELSE 0 END"
+	condition, divided := shown+" AND "+unsuppressed, "CASE WHEN "+reaches.divides()+" THEN f.id ELSE 0 END"
 	if suppressed {
 		condition, divided = shown, "0"
 	}
@@ -324,7 +334,7 @@ func foundIn(tx *gorm.DB, current int64, ids []string, suppressed bool) ([]*foun
 	}
 	slices.Sort(packages)
 	err = inParts(slices.Compact(packages), func(part []int64) error {
-		sets, err := setsOf(tx, part)
+		sets, err := reaches.setsOf(tx, part)
 		for _, row := range rows {
 			if set, found := sets[row.Divided]; found {
 				row.member.suppressed = set

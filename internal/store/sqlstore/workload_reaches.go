@@ -35,8 +35,11 @@ func readWorkloadReaches(tx *gorm.DB, image int64, workloads []store.Workload) (
 	return r, err
 }
 
-// or is the rest of a condition that a reach, given by a column, has all of the workloads.
+// or is the rest of a condition that a reach, given by a column, has all of the workloads; nothing if r is nil.
 func (r *workloadReaches) or(reach string) string {
+	if r == nil {
+		return ""
+	}
 	var numbers []string
 	for _, id := range slices.Sorted(maps.Keys(r.all)) {
 		if r.all[id] {

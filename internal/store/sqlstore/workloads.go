@@ -121,7 +121,7 @@ func (s *Store) runningWorkloads(tx *gorm.DB, chosen place, query store.Workload
 	count := "i.%[1]s"
 	sums := tx.Table("(?) AS d", running.Distinct("u.namespace, u.kind, u.name, u.image_pk")).Joins("JOIN images i ON i.id = d.image_pk")
 	if placed {
-		elsewhere := hidden(tx.Table("(?) AS y", closedByWorkload(tx, chosen)), "y.image_pk, y.namespace, y.kind, y.name")
+		elsewhere := hidden(tx.Table("(?) AS y", closedElsewhere(tx, chosen)), "y.image_pk, y.namespace, y.kind, y.name")
 		sums = sums.Joins("LEFT JOIN (?) z ON z.image_pk = d.image_pk AND z.namespace = d.namespace AND z.kind = d.kind AND z.name = d.name", elsewhere)
 		count = "i.%[1]s - COALESCE(z.%[1]s, 0)"
 	}

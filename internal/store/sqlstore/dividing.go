@@ -1,0 +1,150 @@
+package sqlstore
+
+import (
+	"maps"
+	"slices"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
+)
+
+// dividing are the reaches because of which findings count in some of the chosen images and not in others. What only other reaches suppress counts in all chosen images
+// that hold its package, as if nothing suppressed it: who sees some namespaces reads nothing of the decisions of others.
+type dividing struct {
+	// all stands for all reaches.
+	all bool
+	// images has the chosen images of which reaches have all visible places, by reach.
+	images map[int64]map[int64]bool
+	// known says that hidden has the findings that are suppressed in all matched chosen images that hold their packages. Otherwise statements ask for them.
+	known  bool
+	hidden []int64
+}
+
+// maxDividing is how many images of reaches, and how many findings that these suppress, are read. With more, statements ask about each finding. Tests have fewer.
+var maxDividing = 10_000
+
+// dividing reads which reaches divide findings.
+func (s seen) dividing(tx *gorm.DB, chosen place) (dividing, error) {
+	some, err := someDivided(tx)
+	if err != nil || !some || chosen.everywhere() {
+		return dividing{all: some}, err
+	}
+	var rows []imageReach
+	if err := s.closing(tx, chosen).Limit(maxDividing + 1).Scan(&rows).Error; err != nil {
+		return dividing{}, err
+	}
+	d := dividing{all: len(rows) > maxDividing, images: map[int64]map[int64]bool{}}
+	for _, row := range rows {
+		if d.images[row.Reach] == nil {
+			d.images[row.Reach] = map[int64]bool{}
+		}
+		d.images[row.Reach][row.ImagePk] = true
+	}
+	return d, err
+}
+
+// closing selects the chosen images of which reaches have all visible places.
+func (s seen) closing(tx *gorm.DB, chosen place) *gorm.DB {
+	return tx.Table(s.reached()+" AS x").Select("x.reach, x.image_pk").Where("x.image_pk IN (?)", chosen.images(tx))
+}
+
+// any reports whether there are any.
+func (d dividing) any() bool { return d.all || len(d.images) > 0 }
+
+// has is the condition that a column is one of them.
+func (d dividing) has(reach string) string {
+	if d.all {
+		return reach + " > 0"
+	}
+	return reach + " IN (" + numberList(slices.Sorted(maps.Keys(d.images))).SQL + ")"
+}
+
+// each is has for a condition about each of many rows: MariaDB would look up each reach for each of them.
+func (d dividing) each(reach string) string {
+	if d.all {
+		return d.has(reach)
+	}
+	return d.has(reach + " + 0")
+}
+
+// divides is the condition that one of them suppresses finding f, and nothing suppresses it everywhere.
+func (d dividing) divides() string {
+	if !d.any() {
+		return "1 = 0"
+	}
+	return "EXISTS (SELECT 1 FROM finding_suppressions fd WHERE fd.finding_id = f.id AND " + d.each("fd.reach") + ")"
+}
+
+// findings selects the findings that they suppress, with the columns that lists need: joined with findings for these, MariaDB reads all findings first and asks
+// further conditions about each.
+func (d dividing) findings(tx *gorm.DB) *gorm.DB {
+	return tx.Table("finding_suppressions AS fs").Joins("CROSS JOIN findings fd").Where(d.has("fs.reach") + " AND fd.id = fs.finding_id").
+		Distinct("fd.id, fd.package_pk, fd.vulnerability_pk, fd.fixable, fd.from_gen, fd.until_gen")
+}
+
+// isMatched is the condition that the image of c is matched. Joined with images, PostgreSQL reads all of them.
+const isMatched = "(SELECT i.matched_at FROM images i WHERE i.id = c.image_pk) > 0"
+
+// hide finds out which findings are hidden in the images c that count, with statements that no database plans badly.
+func (d *dividing) hide(tx *gorm.DB, dialect sqldb.Dialect, images *gorm.DB, current int64) error {
+	if d.all || len(d.images) == 0 {
+		d.known = !d.all
+		return nil
+	}
+	var counting []int64
+	if err := images.Distinct("c.image_pk").Limit(allUses + 1).Scan(&counting).Error; err != nil || len(counting) > allUses {
+		return err
+	}
+	var rows []struct{ ID, PackagePk, Reach, Placed int64 }
+	err := tx.Table("finding_suppressions AS fs").Joins("CROSS JOIN findings f").Where(d.has("fs.reach")+" AND f.id = fs.finding_id AND "+shown, current, current).
+		Select("f.id, f.package_pk, fs.reach, CASE WHEN EXISTS (SELECT 1 FROM placed_reaches q WHERE q.reach = fs.reach) THEN 1 ELSE 0 END AS placed").
+		Limit(maxDividing + 1).Scan(&rows).Error
+	if err != nil || len(rows) > maxDividing {
+		return err
+	}
+	var held map[int64]bool
+	if dialect.Type() != sqldb.TypePostgres { // It reads all findings for that, and then what holds packages in less time.
+		if held, err = d.held(tx, counting); err != nil {
+			return err
+		}
+	}
+	reaches, packages := map[int64][]int64{}, map[int64][]int64{} // By finding, and the findings by package.
+	for _, row := range rows {
+		if row.Placed != 0 && held != nil && !held[row.PackagePk] {
+			continue
+		}
+		if reaches[row.ID] == nil {
+			packages[row.PackagePk] = append(packages[row.PackagePk], row.ID)
+		}
+		reaches[row.ID] = append(reaches[row.ID], row.Reach)
+	}
+	// The sum keeps databases from looking up each image in each package.
+	holders := tx.Table("image_packages AS ip").Where("ip.excluded = 0 AND ip.image_pk + 0 IN (?)", numberList(counting)).Session(&gorm.Session{})
+	d.known = true
+	return inParts(slices.Sorted(maps.Keys(packages)), func(part []int64) error {
+		return eachList(holders.Where("ip.package_pk IN ?", part), dialect, "ip.package_pk", "ip.image_pk", func(id int64, holding []int64) {
+			for _, finding := range packages[id] {
+				open := func(image int64) bool {
+					return !slices.ContainsFunc(reaches[finding], func(reach int64) bool { return d.images[reach][image] })
+				}
+				if !slices.ContainsFunc(holding, open) {
+					d.hidden = append(d.hidden, finding)
+				}
+			}
+		})
+	})
+}
+
+// held has the packages with findings that reaches with places suppress in images that hold them: few of those that they suppress anywhere.
+func (d *dividing) held(tx *gorm.DB, images []int64) (map[int64]bool, error) {
+	var ids []int64
+	err := tx.Table("reached_counts AS c").Joins("CROSS JOIN finding_suppressions fs").Joins("CROSS JOIN findings f").Joins("CROSS JOIN image_packages ip").
+		Where(d.has("c.reach")+" AND c.image_pk + 0 IN (?) AND fs.reach = c.reach AND f.id = fs.finding_id", numberList(images)).
+		Where("ip.image_pk = c.image_pk AND ip.package_pk = f.package_pk AND ip.excluded = 0").Distinct("ip.package_pk").Scan(&ids).Error
+	held := make(map[int64]bool, len(ids))
+	for _, id := range ids {
+		held[id] = true
+	}
+	return held, err
+}
