@@ -255,6 +255,10 @@ func TestScoresRefreshFixes(t *testing.T) {
 func TestFixesOfLiveImages(t *testing.T) {
 	t.Parallel()
 	s := withFixes(t, Config{DSN: migrated(t)})
+	// All images run where the decision about places does not hold, too.
+	if err := s.RecordUses(t.Context(), "elsewhere", []store.Use{fixUse(0, "two"), fixUse(1, "two")}); err != nil {
+		t.Fatal(err)
+	}
 	in := store.OnlyNamespaces("one")
 	all, err := s.ListFixes(t.Context(), in, store.FixQuery{})
 	if err != nil {
