@@ -7,6 +7,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // checkPackageLists expects that image_package_lists has all images and what image_packages says of them.
@@ -64,6 +67,36 @@ func TestPackageLists(t *testing.T) {
 		leaveBehind(t, s, "INSERT INTO image_packages SELECT * FROM kept", "DROP TABLE kept")
 		if diff := cmp.Diff(before, read()); diff != "" {
 			t.Errorf("without a list (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestAmong chooses rows whose column is one of some numbers, as lists of vulnerabilities of some namespaces do with many packages.
+func TestAmong(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, config Config) {
+		s := withFixes(t, config)
+		for list, want := range map[string][]int64{"": nil, "1": {1}, "1,2": {1, 2}, "2,3,1000000007": {2, 3}} {
+			var got []int64
+			err := s.db.Reader().Table("packages AS p").Where(s.db.Dialect().Among("p.id", list)).Order("p.id").Pluck("p.id", &got).Error
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("among %q: got %v, %v; want %v", list, got, err, want)
+			}
+		}
+		// Package 1 alone has this one.
+		in := store.OnlyNamespaces("one")
+		if err := s.db.Writer().Exec("DELETE FROM findings WHERE package_pk <> 1 AND vulnerability_pk = (SELECT v.id FROM vulnerabilities v WHERE v.vulnerability_id = 'CVE-0')").Error; err != nil {
+			t.Fatal(err)
+		}
+		var pages [2]store.VulnerabilityPage
+		for i, many := range []int{0, sqldb.MaxIn} {
+			var err error
+			s.manyPackages = many
+			if pages[i], err = s.ListVulnerabilities(t.Context(), in, store.VulnerabilityQuery{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if diff := cmp.Diff(pages[1], pages[0]); diff != "" || pages[0].Total == 0 {
+			t.Errorf("%d vulnerabilities by a list of packages, and by each of them (-want +got):\n%s", pages[0].Total, diff)
 		}
 	})
 }
