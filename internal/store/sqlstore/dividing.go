@@ -14,8 +14,9 @@ import (
 type dividing struct {
 	// all stands for all reaches.
 	all bool
-	// images has the chosen images of which reaches have all visible places, by reach.
+	// images has the chosen images of which reaches have all visible places, by reach. These are nil if they are too many.
 	images map[int64]map[int64]bool
+	many   bool
 	// known says that hidden has the findings that are suppressed in all matched chosen images that hold their packages. Otherwise statements ask for them.
 	known  bool
 	hidden []int64
@@ -34,7 +35,16 @@ func (s seen) dividing(tx *gorm.DB, chosen place) (dividing, error) {
 	if err := s.closing(tx, chosen).Limit(maxDividing + 1).Scan(&rows).Error; err != nil {
 		return dividing{}, err
 	}
-	d := dividing{all: len(rows) > maxDividing, images: map[int64]map[int64]bool{}}
+	d := dividing{many: len(rows) > maxDividing, images: map[int64]map[int64]bool{}}
+	if d.many {
+		var reaches []int64
+		err := tx.Table("(?) AS c", s.closing(tx, chosen)).Distinct("c.reach").Limit(maxDividing + 1).Scan(&reaches).Error
+		for _, reach := range reaches {
+			d.images[reach] = nil
+		}
+		d.all = len(reaches) > maxDividing
+		return d, err
+	}
 	for _, row := range rows {
 		if d.images[row.Reach] == nil {
 			d.images[row.Reach] = map[int64]bool{}
@@ -86,10 +96,10 @@ func (d dividing) findings(tx *gorm.DB) *gorm.DB {
 // isMatched is the condition that the image of c is matched. Joined with images, PostgreSQL reads all of them.
 const isMatched = "(SELECT i.matched_at FROM images i WHERE i.id = c.image_pk) > 0"
 
-// hide finds out which findings are hidden in the images c that count, with statements that no database plans badly.
-func (d *dividing) hide(tx *gorm.DB, dialect sqldb.Dialect, images *gorm.DB, current int64) error {
-	if d.all || len(d.images) == 0 {
-		d.known = !d.all
+// hide finds out which findings are hidden in the images c that count, with statements that no database plans badly. matched says that all of these are matched.
+func (d *dividing) hide(tx *gorm.DB, dialect sqldb.Dialect, images *gorm.DB, matched bool, current int64) error {
+	if d.all || d.many || len(d.images) == 0 {
+		d.known = !d.all && !d.many
 		return nil
 	}
 	var counting []int64
@@ -104,7 +114,8 @@ func (d *dividing) hide(tx *gorm.DB, dialect sqldb.Dialect, images *gorm.DB, cur
 		return err
 	}
 	var held map[int64]bool
-	if dialect.Type() != sqldb.TypePostgres { // It reads all findings for that, and then what holds packages in less time.
+	// Only matched images have counts. PostgreSQL reads all findings for that, and then what holds packages in less time.
+	if matched && dialect.Type() != sqldb.TypePostgres {
 		if held, err = d.held(tx, counting); err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"database/sql"
+	"flag"
 	"io/fs"
 	"net/url"
 	"os"
@@ -15,7 +16,13 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store/storetest/dbserver"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(dbserver.Main{M: m}) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if flag.Lookup("test.bench").Value.String() == "" {
+		maxClosedHere, maxDividing = 2, 6 // So that lists of some namespaces are read in both ways.
+	}
+	goleak.VerifyTestMain(dbserver.Main{M: m})
+}
 
 // fullEnv has the tests that kill and interrupt do so at every point, as "make test-full" does.
 const fullEnv = "SCANNER_TEST_FULL"

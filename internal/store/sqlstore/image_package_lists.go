@@ -23,6 +23,13 @@ func savePackageList(tx *txn, image int64, list []int64) error {
 	return tx.Insert("image_package_lists", []string{"image_pk", "package_pk", "packages"}, []any{image, list[0] / 2, joinNumbers(list)}, "")
 }
 
+// savePackageLists writes the lists of images without one, whose packages a process of an earlier version has written.
+func (t *txn) savePackageLists(images []int64) error {
+	held := t.Table("image_packages AS ip").Where("ip.image_pk IN ? AND NOT EXISTS (SELECT 1 FROM image_package_lists l WHERE l.image_pk = ip.image_pk)", images)
+	return t.Execute("INSERT INTO image_package_lists (image_pk, package_pk, packages) ?",
+		held.Select("ip.image_pk, MIN(ip.package_pk), "+t.Dialect.List(packageAndExcluded)).Group("ip.image_pk"))
+}
+
 // packageAndExcluded is a package in a list, and whether the image excludes it.
 const packageAndExcluded = "ip.package_pk * 2 + ip.excluded"
 

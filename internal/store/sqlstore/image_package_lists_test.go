@@ -8,8 +8,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
+	"github.com/scanner-operator/scanner-operator/internal/store/storetest"
 )
 
 // checkPackageLists expects that image_package_lists has all images and what image_packages says of them.
@@ -97,6 +99,36 @@ func TestAmong(t *testing.T) {
 		}
 		if diff := cmp.Diff(pages[1], pages[0]); diff != "" || pages[0].Total == 0 {
 			t.Errorf("%d vulnerabilities by a list of packages, and by each of them (-want +got):\n%s", pages[0].Total, diff)
+		}
+	})
+}
+
+// TestPlacesOfUnmatchedImages lists the packages of an image in its only place, where a decision suppresses a finding, before and after it is matched.
+func TestPlacesOfUnmatchedImages(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, config Config) {
+		s := withFixes(t, config)
+		if _, err := s.WantImages(t.Context(), []model.ImageKey{fixKey(3)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.RecordUses(t.Context(), "elsewhere", []store.Use{fixUse(3, "one")}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.SaveSBOM(t.Context(), fixKey(3), store.SBOM{SHA256: "3", Size: 1}, fixCatalog(1)); err != nil {
+			t.Fatal(err)
+		}
+		list := func() []store.PackageSummary {
+			page, err := s.ListPackages(t.Context(), store.AllNamespaces(), store.PackageQuery{ImageID: fixKey(3).ImageID, Where: store.Where{Namespace: "one"}})
+			if err != nil || len(page.Packages) != 2 {
+				t.Fatalf("got %d packages, %v; want 2", len(page.Packages), err)
+			}
+			return page.Packages
+		}
+		before := list()
+		if err := storetest.Match(t.Context(), s, fixKey(3), "3", fixFindings()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(list(), before, cmpopts.IgnoreFields(store.PackageSummary{}, "Images")); diff != "" {
+			t.Errorf("before it is matched (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"syscall"
 	"testing"
 	"text/tabwriter"
 	"time"
@@ -31,15 +30,6 @@ type listTime struct {
 	rows         int
 }
 
-// processorTime is the processor time of this process.
-func processorTime() time.Duration {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		panic(err)
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-}
-
 // percentiles are the median and the 99th percentile of some times, which it sorts.
 func percentiles(times []time.Duration) (p50, p99 time.Duration) {
 	slices.Sort(times)
@@ -55,12 +45,12 @@ func (l *lists) measure(name string, call func(ctx context.Context) (int, error)
 		for b.Loop() {
 			took, used = took[:0], used[:0]
 			for range listCalls {
-				start, processor := time.Now(), processorTime()
+				start, processor := time.Now(), ownTime()
 				total, err := call(b.Context())
 				if err != nil || total == 0 {
 					b.Fatalf("got %d rows, %v", total, err)
 				}
-				took, used, rows = append(took, time.Since(start)), append(used, processorTime()-processor), total
+				took, used, rows = append(took, time.Since(start)), append(used, ownTime()-processor), total
 			}
 		}
 		one := listTime{name: b.Name(), rows: rows}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // place chooses images by what runs them now, as far as that is visible.
@@ -91,14 +92,24 @@ func presenceSince(presences string, in store.Namespaces) string {
 	return laterOf(presences+".since", "n.since")
 }
 
-// fewSince is of how many images the beginning of the visibility is looked up. Of more, that of all visible images is read: MariaDB looks up each image in each namespace.
-const fewSince = 1
+// manySince is how many times as many images in namespaces as asked about are read by eachSince, rather than each looked up in each namespace.
+const manySince = 10
 
-// eachSince calls visit for images that are visible in some namespaces, and since when they are, and where there are many also for others.
+// eachSince calls visit for images that are visible in some namespaces, and since when they are; also for others if these are not many.
 func eachSince(tx *gorm.DB, in store.Namespaces, images []int64, visit func(image, since int64)) error {
+	if len(images) == 0 {
+		return nil
+	}
 	rows := visibleSince(tx, in)
-	if len(images) <= fewSince {
-		rows = rows.Where("m.image_pk IN ?", images)
+	if len(images) <= sqldb.MaxIn {
+		var visible int64
+		some := within(tx.Table("image_namespaces AS m").Select("m.image_pk"), "m.namespace", in).Limit(manySince*len(images) + 1)
+		if err := tx.Table("(?) AS s", some).Count(&visible).Error; err != nil {
+			return err
+		}
+		if visible > int64(manySince*len(images)) {
+			rows = rows.Where("m.image_pk IN ?", images)
+		}
 	}
 	return eachRow(rows, func(scan func(...any) error) error {
 		var image, since int64

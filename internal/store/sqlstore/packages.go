@@ -119,7 +119,7 @@ func (s *Store) ListPackages(ctx context.Context, in store.Namespaces, query sto
 			return err
 		}
 		if !search.unfiltered() {
-			if err := search.divided.hide(tx, search.dialect, search.counting(tx), search.current); err != nil {
+			if err := search.divided.hide(tx, search.dialect, search.counting(tx), !in.All(), search.current); err != nil {
 				return err
 			}
 		}

@@ -78,6 +78,7 @@ func (p *processor) used() time.Duration {
 	return sum
 }
 
+// ownTime is the processor time of this process.
 func ownTime() time.Duration {
 	var usage syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)

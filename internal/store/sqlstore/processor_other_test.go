@@ -17,3 +17,9 @@ func (*processor) of(call func()) time.Duration {
 	call()
 	return time.Since(start)
 }
+
+// began is when the process began.
+var began = time.Now()
+
+// ownTime is the time since the process began.
+func ownTime() time.Duration { return time.Since(began) }

@@ -103,13 +103,9 @@ func eachDatabase(t *testing.T, test func(t *testing.T, config Config)) {
 	eachServer(t, test)
 }
 
-// readBothWays lets lists of some namespaces be read in both ways in the suite.
-var readBothWays = sync.OnceFunc(func() { maxClosedHere, maxDividing = 2, 6 })
-
 // suite runs the whole suite, or, under the race detector, what is concurrent. "make test-plain" runs the whole one, and "make test-race" that.
 func suite(t *testing.T, reads storetest.Reads, config func(t *testing.T) Config) {
 	t.Helper()
-	readBothWays()
 	open := func(t *testing.T, clk clock.PassiveClock) store.Store {
 		config := config(t)
 		config.Clock, config.BaseImages = clk, storetest.BaseImages()

@@ -96,7 +96,7 @@ func (s *Store) ListVulnerabilities(ctx context.Context, in store.Namespaces, qu
 			return err
 		}
 		if !query.Suppressed {
-			if err := divided.hide(tx, s.db.Dialect(), tx.Table("(?) AS c", chosen.images(tx)).Where(isMatched), current); err != nil {
+			if err := divided.hide(tx, s.db.Dialect(), tx.Table("(?) AS c", chosen.images(tx)).Where(isMatched), true, current); err != nil {
 				return err
 			}
 		}
@@ -183,7 +183,7 @@ func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, chosen place, v
 	return entries
 }
 
-// maxListed is up to how many packages are given to a statement as a list of numbers.
+// maxListed is up to how many packages are given to a statement as a list of numbers. With more, the statement selects them.
 const maxListed = 100_000
 
 // countingPackages are the packages that matched images hold and do not exclude which the query chooses, as a condition about findings f; nil of all images.
