@@ -8,6 +8,8 @@ export default defineConfig({
   server: { fs: { allow: [".."] } },
   test: {
     environment: "jsdom",
+    // Node's own localStorage, undefined without a file, would hide the one of jsdom.
+    execArgv: ["--no-experimental-webstorage"],
     // With what the Headlamp plugin does without Headlamp; "make test-headlamp" tests the rest.
     include: ["src/**/*.test.{ts,tsx}", "../integrations/headlamp/src/**/*.test.ts"],
     setupFiles: ["./src/test/setup.ts"],

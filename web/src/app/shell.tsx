@@ -8,6 +8,7 @@ import { Logo } from "@/components/logo";
 import { Navigation } from "./navigation";
 import { pages } from "./pages";
 import { ThemeSwitch } from "@/components/theme-switch";
+import { Skeleton } from "@/components/ui/skeleton";
 import { useOwnersKnown } from "@/lib/owners";
 
 const destinations = pages.map(({ to, label }) => ({ to, title: label }));
@@ -39,12 +40,22 @@ export function Shell() {
       </header>
       <OfflineBanner />
       <main id="main" tabIndex={-1} className="mx-auto max-w-[100rem] px-4 py-5 outline-none sm:px-6 sm:py-6">
-        <Suspense>
+        <Suspense fallback={<Loading />}>
           {/* On a first visit: filters that appear later would move what is below them. */}
-          {ownersKnown && <Outlet />}
+          {ownersKnown ? <Outlet /> : <Loading />}
         </Suspense>
       </main>
       <ScrollRestoration getKey={(location) => location.pathname + location.search} />
     </LiveProvider>
+  );
+}
+
+function Loading() {
+  return (
+    <div role="status">
+      <span className="sr-only">Loading the page</span>
+      <Skeleton className="h-7 w-48" />
+      <Skeleton className="mt-4 h-96 w-full rounded-xl" />
+    </div>
   );
 }

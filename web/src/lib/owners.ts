@@ -1,4 +1,4 @@
-import { useEffect } from "react";
+import { useEffect, useState } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { listOwners } from "@/gen/workloads/workloads";
 
@@ -23,8 +23,19 @@ function useOwners(): boolean | undefined {
 /** Whether any workload that the user sees has an owner: only then are there columns and filters for owners. */
 export const useHasOwners = () => useOwners() ?? false;
 
-/** Whether pages can be shown so that nothing on them moves when it gets known whether there are owners. */
-export const useOwnersKnown = () => useOwners() !== undefined;
+/** How long a first visit waits for the answer, in milliseconds. */
+export const ownersPatience = 1_000;
+
+/** Whether pages can be shown: it is known whether there are owners, so that nothing moves later, or that takes too long. */
+export function useOwnersKnown(): boolean {
+  const known = useOwners() !== undefined;
+  const [waited, setWaited] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setWaited(true), ownersPatience);
+    return () => clearTimeout(timer);
+  }, []);
+  return known || waited;
+}
 
 const storageKey = "scanner-operator.owners";
 

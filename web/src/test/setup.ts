@@ -8,11 +8,14 @@ configure({ asyncUtilTimeout: 10_000 });
 afterEach(() => cleanup());
 
 // Files share a window: each begins with one in which others have left nothing.
+vi.restoreAllMocks();
 vi.unstubAllGlobals();
 vi.useRealTimers();
 document.body.replaceChildren();
 document.documentElement.removeAttribute("class");
 window.history.replaceState(null, "", "/");
+window.localStorage.clear();
+window.sessionStorage.clear();
 
 // jsdom lays nothing out: these are what the page asks a browser for.
 vi.stubGlobal("matchMedia", (query: string) => ({
