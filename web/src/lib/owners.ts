@@ -1,8 +1,11 @@
 import { useEffect, useState } from "react";
 import { useQuery } from "@tanstack/react-query";
+import type { OwnerPage } from "@/gen/model";
 import { listOwners } from "@/gen/workloads/workloads";
 
 const refreshAfter = 60_000;
+
+const someOwned = ({ items }: OwnerPage) => items.some(({ owner }) => owner !== undefined);
 
 /** Whether any workload that the user sees has an owner; undefined while nothing is known about it, as on a first visit. */
 function useOwners(): boolean | undefined {
@@ -10,8 +13,9 @@ function useOwners(): boolean | undefined {
     queryKey: ["has-owners"],
     // Workloads without an owner come first, as one item.
     queryFn: ({ signal }) => listOwners({ pageSize: 2 }, { signal }),
-    select: ({ items }) => items.some(({ owner }) => owner !== undefined),
-    staleTime: refreshAfter,
+    select: someOwned,
+    // The first ones are noticed on the next page: a new cluster has none for a while.
+    staleTime: ({ state: { data } }) => (data && someOwned(data) ? refreshAfter : 0),
     retry: false,
   });
   useEffect(() => {
