@@ -5,8 +5,6 @@ import (
 	"slices"
 
 	"gorm.io/gorm"
-
-	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
 // partlySuppressed is what decisions about some images suppress: by finding the reaches, and by reach the images. It is not their product, which has no
@@ -29,7 +27,7 @@ func (p *partlySuppressed) readWorkloads(tx *gorm.DB, images []int64) error {
 		return err
 	}
 	return eachPart(images, func(part []int64) error {
-		return eachRow(of(closedByWorkload(tx, place{in: store.AllNamespaces()}), "y.image_pk", part), func(scan func(...any) error) error {
+		return eachRow(of(closedByWorkload(tx), "y.image_pk", part), func(scan func(...any) error) error {
 			var reach int64
 			var at imagePlace
 			err := scan(&reach, &at.image, &at.workload.Namespace, &at.workload.Kind, &at.workload.Name)

@@ -96,8 +96,7 @@ func (h *holdersOf) leaveOut(image int64) bool {
 	return h.leftOut[image] || h.only != nil && !h.only[image]
 }
 
-// reachOfGroups reads what groups of packages reach. members has what is in groups by package, and chosen chooses
-// the workloads.
+// reachOfGroups reads what groups of packages reach. members has what is in groups by package, and chosen chooses the workloads.
 func reachOfGroups(tx *gorm.DB, d sqldb.Dialect, groups int, members map[int64][]*groupMember, holders *holdersOf, chosen place, view seen) (*groupReach, error) {
 	r := &groupReach{images: make([][]int64, groups)}
 	packages := make([]int64, 0, len(members))

@@ -154,7 +154,7 @@ func (r *runningGroups) countsElsewhere(tx *gorm.DB, current int64) (map[groupIm
 		groupImage
 	}
 	workloads := map[reached]int{}
-	err = eachRow(closedByWorkload(tx, place{in: store.AllNamespaces()}), func(scan func(...any) error) error {
+	err = eachRow(closedByWorkload(tx), func(scan func(...any) error) error {
 		var of imageReach
 		var w store.Workload
 		err := scan(&of.Reach, &of.ImagePk, &w.Namespace, &w.Kind, &w.Name)

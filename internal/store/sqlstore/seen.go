@@ -231,9 +231,9 @@ func (s seen) closedCounted(condition string) string {
 // closedByNamespace selects the reaches with places and the images of which they have all places in a namespace.
 const closedByNamespace = "SELECT y.reach, y.image_pk, y.namespace FROM reached_namespaces y WHERE y.partly = 0"
 
-// closedByWorkload selects the reaches with places, and the images that a workload runs which is chosen and one of the places.
-func closedByWorkload(tx *gorm.DB, chosen place) *gorm.DB {
-	running := uses(tx.Table("reached_namespaces AS y").Joins("JOIN image_uses u ON u.image_pk = y.image_pk AND u.namespace = y.namespace"), chosen)
+// closedByWorkload selects the reaches with places, and the images that a workload runs which is one of the places.
+func closedByWorkload(tx *gorm.DB) *gorm.DB {
+	running := uses(tx.Table("reached_namespaces AS y").Joins("JOIN image_uses u ON u.image_pk = y.image_pk AND u.namespace = y.namespace"), place{in: store.AllNamespaces()})
 	return running.Where(hasWorkload).Distinct("y.reach, y.image_pk, u.namespace, u.kind, u.name")
 }
 
