@@ -1,5 +1,5 @@
 import { sumCoverage } from "../mock/sums.ts";
-import { expect, test } from "./fixtures.ts";
+import { expect, test, tryAgain } from "./fixtures.ts";
 
 test("the overview leads to the ratio, and tabs tell why no more is covered", async ({ page, open }) => {
   const operator = await open({}, "/");
@@ -40,9 +40,7 @@ test("says what is missing, and what failed", async ({ page, open }) => {
   await expect(page.getByText("No containers yet")).toBeVisible();
   let broken = true;
   await open({ fail: (path) => (broken && path === "/api/v1/coverage" ? 400 : undefined) }, "/coverage");
-  await expect(page.getByRole("alert")).toContainText("connection refused");
-  broken = false;
-  await page.getByRole("button", { name: "Try again" }).click();
+  await tryAgain(page, "connection refused", () => (broken = false));
   await expect(page.getByText("140 rows")).toBeVisible();
 });
 

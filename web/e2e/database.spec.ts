@@ -1,7 +1,7 @@
 import type { Database } from "../src/gen/model/index.ts";
 import type { MockOperator } from "../mock/server.ts";
 import { noChanges } from "../mock/databases.ts";
-import { expect, test } from "./fixtures.ts";
+import { expect, test, tryAgain } from "./fixtures.ts";
 
 /** Has the operator begin to match with another build, and returns its entry. */
 function beginMatching(operator: MockOperator): Database {
@@ -177,9 +177,7 @@ test("says what is missing, and what failed", async ({ page, open }) => {
   await expect(page.getByText("No changes")).toBeVisible();
   let broken = true;
   await open({ fail: (path) => (broken && path.endsWith("/changes") ? 400 : undefined) }, "/database");
-  await expect(page.getByRole("alert")).toContainText("The database cannot be reached");
-  broken = false;
-  await page.getByRole("button", { name: "Try again" }).click();
+  await tryAgain(page, "The database cannot be reached", () => (broken = false));
   await expect(page.getByText("240 changes")).toBeVisible();
 });
 

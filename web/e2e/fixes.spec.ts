@@ -1,5 +1,5 @@
 import { filterFixes, makeFixes } from "../mock/fixes.ts";
-import { expect, expectFits, test } from "./fixtures.ts";
+import { expect, expectFits, test, tryAgain } from "./fixtures.ts";
 
 test("actions come with the highest risk first, explain themselves and lead to their images", async ({
   page,
@@ -108,8 +108,7 @@ test("filters that nothing matches and errors are explained", async ({ page, ope
   await open({ fail: (url) => (broken && url === "/api/v1/fixes" ? 400 : undefined) }, "/fixes");
   await expect(page.getByRole("alert")).toContainText("connection refused");
   await expectFits(page);
-  broken = false;
-  await page.getByRole("button", { name: "Try again" }).click();
+  await tryAgain(page, "connection refused", () => (broken = false));
   await expect(page.getByRole("row").nth(1)).toContainText(/Update .* from .* to /);
   await open({ fail: (url) => (url === "/api/v1/fixes/preview" ? 400 : undefined) }, "/fixes");
   await page

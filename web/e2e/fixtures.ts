@@ -143,6 +143,21 @@ export async function expectFits(page: Page) {
   expect(needed).toBeLessThanOrEqual(width);
 }
 
+/**
+ * Clicks "Try again" of an alert with a text, after a repair. A page asks for all that it shows when its WebSocket has
+ * connected: repaired before, it would recover without a click.
+ */
+export async function tryAgain(page: Page, text: string, repair: () => void) {
+  await expect(page.getByRole("status").filter({ hasText: "Online" })).toBeAttached();
+  // What the page asks for then takes the place of the alert, until that fails, too.
+  await page.evaluate(
+    () => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))),
+  );
+  await expect(page.getByRole("alert")).toContainText(text);
+  repair();
+  await page.getByRole("button", { name: "Try again" }).click();
+}
+
 /** Signs in with the provider of the mock operator, which asks for a name only. */
 export async function signIn(page: Page, user = "") {
   await page.getByRole("link", { name: "Sign in with Example ID" }).click();

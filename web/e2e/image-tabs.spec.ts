@@ -1,6 +1,6 @@
 import type { Finding, FindingPage } from "../src/gen/model/index.ts";
 import type { MockOperator } from "../mock/server.ts";
-import { detailPath, expect, expectFits, test } from "./fixtures.ts";
+import { detailPath, expect, expectFits, test, tryAgain } from "./fixtures.ts";
 
 const layered = ({ images }: MockOperator) =>
   [...images]
@@ -69,9 +69,7 @@ for (const width of [360, 1440]) {
     expect((await started).suggestedFilename()).toMatch(/\.syft\.json$/);
     operator.options.fail = (path) => (path.endsWith("/sbom") ? 400 : undefined);
     await page.reload();
-    await expect(page.getByRole("alert")).toContainText("connection refused");
-    operator.options.fail = undefined;
-    await page.getByRole("button", { name: "Try again" }).click();
+    await tryAgain(page, "connection refused", () => (operator.options.fail = undefined));
     await expect(text).toContainText('"artifacts": [');
   });
 }
