@@ -90,10 +90,7 @@ export function VirtualTable<Data extends object>(props: Props<Data>) {
       aria-rowcount={cards ? undefined : total + 1}
     >
       {!cards && (
-        <div
-          role="rowgroup"
-          className="sticky top-(--bar) z-10 rounded-t-xl border-b border-line bg-surface"
-        >
+        <div role="rowgroup" className="sticky top-(--bar) z-10 rounded-t-xl border-b border-line bg-surface">
           {table.getHeaderGroups().map((group) => (
             <div
               key={group.id}
