@@ -166,7 +166,7 @@ func undisturbed(t *testing.T, s *scenario) reference {
 	})
 	// To watch an operator that does nothing takes no processor.
 	w.slot.free()
-	w.quiet(t, want)
+	w.quiet(t, want, time.Time{})
 	want.history, want.positions = w.trace.history(), w.trace.positions()
 	want.goroutines = w.stop(t)
 	return want
@@ -200,7 +200,7 @@ func disturbed(t *testing.T, s *scenario, at point, want reference) {
 	for last := attempts - 1; last >= 0; last-- {
 		w = newWorld(t, s, at, on)
 		w.begin(t)
-		w.recover(t, at, want)
+		settled := w.recover(t, at, want)
 		if !w.trace.wasHit() && last > 0 {
 			w.slot.free()
 			w.stop(t)
@@ -208,9 +208,10 @@ func disturbed(t *testing.T, s *scenario, at point, want reference) {
 			continue
 		}
 		w.settle(t, all())
+		w.trace.pass()
 		// To watch an operator that does nothing takes no processor.
 		w.slot.free()
-		w.quiet(t, want)
+		w.quiet(t, want, settled)
 		if got := w.trace.history(); !slices.Equal(got, want.history) {
 			w.errorf(t, "objects:\n%s\nin the undisturbed run:\n%s", strings.Join(got, "\n"), strings.Join(want.history, "\n"))
 		}
@@ -222,10 +223,10 @@ func disturbed(t *testing.T, s *scenario, at point, want reference) {
 	}
 }
 
-// recover waits until the operator has reached the state of the undisturbed run.
-func (w *world) recover(t *testing.T, at point, want reference) {
+// recover waits until the operator has reached the state of the undisturbed run. It returns when the time for that ends.
+func (w *world) recover(t *testing.T, at point, want reference) time.Time {
 	t.Helper()
-	limit := recovery + w.scenario.patience
+	begin, outage, limit := time.Now(), w.outage(), recovery+w.scenario.patience
 	if w.scenario.replicas > 1 {
 		limit += leaseDuration
 	}
@@ -239,6 +240,7 @@ func (w *world) recover(t *testing.T, at point, want reference) {
 		}
 		return err
 	})
+	return begin.Add(limit + w.outage() - outage)
 }
 
 // surplus returns what one list has more often than another one.
@@ -273,8 +275,10 @@ func (w *world) begin(t *testing.T) {
 	close(w.acted)
 }
 
-// quiet checks for a while that the operator writes nothing, and that the state remains.
-func (w *world) quiet(t *testing.T, want reference) {
+// quiet checks for a while that the operator writes nothing, and that the state remains. The while begins again with writes before a time, at
+// which the operator must be settled: the state can be reached before a write is repeated whose outcome was unknown, or before another leader
+// reports that it leads.
+func (w *world) quiet(t *testing.T, want reference, settled time.Time) {
 	t.Helper()
 	before, _ := w.trace.writesSoFar()
 	deadline := time.After(*quietPeriod)
@@ -293,10 +297,15 @@ func (w *world) quiet(t *testing.T, want reference) {
 			}
 			return
 		case <-ticker.C:
-			if now, _ := w.trace.writesSoFar(); len(now) > len(before) {
+			now, last := w.trace.writesSoFar()
+			if len(now) == len(before) {
+				continue
+			}
+			if last.After(settled) {
 				w.errorf(t, "a settled operator wrote: %v", now[len(before):])
 				return
 			}
+			before, deadline = now, time.After(*quietPeriod)
 		}
 	}
 }

@@ -120,6 +120,15 @@ func (t *trace) disarm() {
 	t.armed = false
 }
 
+// pass has a fault that has not happened yet never happen. Requests still count.
+func (t *trace) pass() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.hit {
+		t.point = point{}
+	}
+}
+
 // take counts a request, and returns the fault that it meets, if any.
 func (t *trace) take(kind string) string {
 	t.mu.Lock()
