@@ -59,8 +59,10 @@ type ScanJobs interface {
 	ScanJob(ctx context.Context, uid string) (ScanJob, error)
 	// ReservedScanJob reports whether a Job of the current attempt is reserved and not recorded yet.
 	ReservedScanJob(ctx context.Context, namespace, name string) (bool, error)
-	// ListScanJobs returns the Jobs that are reserved or recorded, those of current attempts first; at most MaxKeys.
+	// ListScanJobs returns the Jobs that are reserved or recorded, without their specs, those of current attempts first; at most MaxKeys.
 	ListScanJobs(ctx context.Context) ([]ScanJob, error)
+	// ScanJobSpec returns ScanJob.Spec of the Job with a name that is reserved or recorded, or ErrNotFound.
+	ScanJobSpec(ctx context.Context, name string) (json.RawMessage, error)
 	// ForgetScanJobs removes Jobs by name. Names that are not known are no error; more than MaxKeys are.
 	ForgetScanJobs(ctx context.Context, names []string) error
 }

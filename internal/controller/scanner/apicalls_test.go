@@ -2,6 +2,7 @@ package scanner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -59,6 +60,10 @@ func (b busyRecords) ReservedScanJob(ctx context.Context, namespace, name string
 
 func (b busyRecords) ListScanJobs(ctx context.Context) ([]store.ScanJob, error) {
 	return b.recorded.ListScanJobs(ctx)
+}
+
+func (b busyRecords) ScanJobSpec(ctx context.Context, name string) (json.RawMessage, error) {
+	return b.recorded.ScanJobSpec(ctx, name)
 }
 
 func (b busyRecords) ForgetScanJobs(ctx context.Context, names []string) error {

@@ -2,6 +2,7 @@ package scanner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -113,7 +114,7 @@ func (j *Jobs) Attempts(ctx context.Context) (map[string]Attempt, error) {
 	defer j.mu.Unlock()
 	before, reserved := j.remembered()
 	// Read first: the cache cannot have lost a Job that is recorded after this.
-	records, err := j.records.ListScanJobs(ctx)
+	records, err := j.readRecords(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the recorded scan Jobs: %w", err)
 	}
@@ -158,6 +159,34 @@ func (j *Jobs) Attempts(ctx context.Context) (map[string]Attempt, error) {
 	// One that was created since is not among the records.
 	j.forget(func(uid types.UID) bool { return before[uid] && !known[uid] })
 	return attempts, nil
+}
+
+// readRecords reads the records of scan Jobs, and remembers what the pods are of those that it did not know. Specs can be long and many, so that only those
+// of Jobs that are not recorded stay in memory.
+func (j *Jobs) readRecords(ctx context.Context) ([]store.ScanJob, error) {
+	listed, err := j.records.ListScanJobs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	records := listed[:0]
+	for _, record := range listed {
+		if !j.isNoted(types.UID(record.UID)) {
+			spec, err := j.records.ScanJobSpec(ctx, record.Name)
+			if errors.Is(err, store.ErrNotFound) {
+				continue // It was deleted since.
+			}
+			if err != nil {
+				return nil, err
+			}
+			record.Spec = spec
+			if record.UID != "" {
+				j.note(&record)
+				record.Spec = nil
+			}
+		}
+		records = append(records, record)
+	}
+	return records, nil
 }
 
 // remembered returns the Jobs of which something is remembered, and those that are reserved.
@@ -212,6 +241,14 @@ func (j *Jobs) note(record *store.ScanJob) {
 		source, err := scanjob.Source(record.Spec)
 		j.made[uid] = madeJob{record.Namespace, scanjob.Image(record.Spec), err == nil && source == model.SourceImageVolume, scanjob.JobSpec(record.Spec)}
 	}
+}
+
+// isNoted says whether something is remembered of a recorded Job.
+func (j *Jobs) isNoted(uid types.UID) bool {
+	j.madeMu.RLock()
+	defer j.madeMu.RUnlock()
+	_, noted := j.made[uid]
+	return noted
 }
 
 // noted returns what is remembered of a recorded Job.

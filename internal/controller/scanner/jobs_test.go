@@ -2,6 +2,7 @@ package scanner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -127,7 +128,19 @@ func (r recorded) ReservedScanJob(_ context.Context, namespace, name string) (bo
 }
 
 func (r recorded) ListScanJobs(context.Context) ([]store.ScanJob, error) {
-	return slices.Collect(maps.Values(r)), nil
+	jobs := slices.Collect(maps.Values(r))
+	for i := range jobs {
+		jobs[i].Spec = nil
+	}
+	return jobs, nil
+}
+
+func (r recorded) ScanJobSpec(_ context.Context, name string) (json.RawMessage, error) {
+	job, found := r[name]
+	if !found {
+		return nil, store.ErrNotFound
+	}
+	return job.Spec, nil
 }
 
 func (r recorded) ForgetScanJobs(_ context.Context, names []string) error {

@@ -2,7 +2,10 @@ package scanner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -79,5 +82,39 @@ func TestPodsOfJobsThatCannotBeRecordedAreScans(t *testing.T) {
 		if !jobs.Made(pod) || jobs.Made(other) {
 			t.Errorf("%s: its pod is a scan: %t, that of another Job: %t", name, jobs.Made(pod), jobs.Made(other))
 		}
+	}
+}
+
+// specReads are records of scan Jobs that note whose specs were read.
+type specReads struct {
+	recorded
+	names []string
+}
+
+func (s *specReads) ScanJobSpec(ctx context.Context, name string) (json.RawMessage, error) {
+	s.names = append(s.names, name)
+	return s.recorded.ScanJobSpec(ctx, name)
+}
+
+// TestSpecsOfRecordedJobsAreReadOnce: specs are long, and there can be many scan Jobs.
+func TestSpecsOfRecordedJobsAreReadOnce(t *testing.T) {
+	records := &specReads{recorded: recorded{}}
+	for i := range 3 {
+		name := fmt.Sprint("scan-", i)
+		records.recorded[name] = store.ScanJob{Name: name, Namespace: "ns", UID: "uid-" + name, Spec: json.RawMessage(`{"containers":[{"image":"operator:1"}]}`), Open: true}
+	}
+	jobs := jobsOn(clientWith(t), clientWith(t), recorded{}, testclock.NewFakeClock(now))
+	jobs.records = records
+	for range 3 {
+		if _, err := jobs.Attempts(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.Sort(records.names)
+	if want := []string{"scan-0", "scan-1", "scan-2"}; !slices.Equal(records.names, want) {
+		t.Errorf("the specs of %v were read, want those of %v", records.names, want)
+	}
+	if got := jobs.noted("uid-scan-1").image; got != "operator:1" {
+		t.Errorf("the pods of a recorded Job run %q", got)
 	}
 }

@@ -28,8 +28,9 @@ type scanJobRow struct {
 	IsCurrent                               int64
 }
 
-// selectScanJobs reads rows of scanJobRow; the values are the states in which an image waits for its first SBOM. No image and no lookup have the same nonce.
-const selectScanJobs = `SELECT j.name, j.namespace, j.uid, j.image_id, j.platform, j.attempt, j.scanner_uid, j.for_namespace, j.size_class, j.spec, j.sbom_sha256,
+// selectScanJobs reads rows of scanJobRow without the spec; the values are the states in which an image waits for its first SBOM. No image and no lookup have
+// the same nonce.
+const selectScanJobs = `SELECT j.name, j.namespace, j.uid, j.image_id, j.platform, j.attempt, j.scanner_uid, j.for_namespace, j.size_class, j.sbom_sha256%s,
 	COALESCE(l.id, '') AS lookup, CASE WHEN i.id IS NOT NULL OR l.attempts = j.attempt THEN 1 ELSE 0 END AS is_current FROM scan_jobs j
 	LEFT JOIN images i ON i.image_id = j.image_id AND i.platform = j.platform AND i.nonce = j.nonce AND i.attempts = j.attempt
 	AND (i.state IN ? OR ` + isRecataloged + `)
@@ -38,18 +39,31 @@ const selectScanJobs = `SELECT j.name, j.namespace, j.uid, j.image_id, j.platfor
 // waitingStates are the states in which an image waits for its first SBOM.
 var waitingStates = []string{string(store.StatePending), string(store.StateFailed)}
 
+// spec is nil if it was not read.
+func (r *scanJobRow) spec() json.RawMessage {
+	if r.Spec == "" {
+		return nil
+	}
+	return json.RawMessage(r.Spec)
+}
+
 func (r *scanJobRow) job() (store.ScanJob, error) {
 	key, err := keyOf(r.ImageID, r.Platform)
 	return store.ScanJob{
 		Name: r.Name, Namespace: r.Namespace, UID: r.UID, Key: key, Attempt: r.Attempt, ScannerUID: r.ScannerUID,
-		Lookup: r.Lookup, For: r.ForNamespace, SizeClass: model.SizeClass(r.SizeClass).OrSmall(), Spec: json.RawMessage(r.Spec), Open: r.IsCurrent != 0, SBOMSHA256: r.SbomSha256,
+		Lookup: r.Lookup, For: r.ForNamespace, SizeClass: model.SizeClass(r.SizeClass).OrSmall(), Spec: r.spec(), Open: r.IsCurrent != 0, SBOMSHA256: r.SbomSha256,
 	}, err
 }
 
 // scanJobs reads the Jobs that a condition selects.
 func scanJobs(tx *gorm.DB, condition string, values ...any) ([]store.ScanJob, error) {
+	return queryScanJobs(tx, fmt.Sprintf(selectScanJobs, ", j.spec")+" "+condition, values...)
+}
+
+// queryScanJobs reads the Jobs that a query selects, which begins as selectScanJobs.
+func queryScanJobs(tx *gorm.DB, query string, values ...any) ([]store.ScanJob, error) {
 	var rows []scanJobRow
-	if err := tx.Raw(selectScanJobs+" "+condition, append([]any{waitingStates}, values...)...).Scan(&rows).Error; err != nil {
+	if err := tx.Raw(query, append([]any{waitingStates}, values...)...).Scan(&rows).Error; err != nil {
 		return nil, err
 	}
 	jobs := make([]store.ScanJob, len(rows))
@@ -194,10 +208,25 @@ func scanJobOf(tx *gorm.DB, uid string) (store.ScanJob, error) {
 func (s *Store) ListScanJobs(ctx context.Context) ([]store.ScanJob, error) {
 	var jobs []store.ScanJob
 	err := s.read(ctx, "list scan Jobs", func(tx *gorm.DB) (err error) {
-		jobs, err = scanJobs(tx, "ORDER BY is_current DESC, j.name LIMIT ?", store.MaxKeys)
+		jobs, err = queryScanJobs(tx, fmt.Sprintf(selectScanJobs, "")+" ORDER BY is_current DESC, j.name LIMIT ?", store.MaxKeys)
 		return err
 	})
 	return jobs, err
+}
+
+// ScanJobSpec implements store.ScanJobs.
+func (s *Store) ScanJobSpec(ctx context.Context, name string) (json.RawMessage, error) {
+	var specs []string
+	err := s.read(ctx, "read the spec of a scan Job", func(tx *gorm.DB) error {
+		return tx.Raw("SELECT spec FROM scan_jobs WHERE name = ?", name).Scan(&specs).Error
+	})
+	if err == nil && len(specs) == 0 {
+		err = fmt.Errorf("scan Job %q: %w", sqldb.Truncate(name, maxObjectName), store.ErrNotFound)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return json.RawMessage(specs[0]), nil
 }
 
 // ForgetScanJobs implements store.ScanJobs.

@@ -91,6 +91,14 @@ var scanJobTests = map[string]func(*testing.T, *fixture){
 		if diff := cmp.Diff(want, f.scanJob(t, "uid-1")); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
+		spec, err := f.ScanJobSpec(t.Context(), "scan-1")
+		if diff := cmp.Diff(want.Spec, spec); diff != "" || err != nil {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+		if _, err := f.ScanJobSpec(t.Context(), "scan-2"); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("the spec of a Job that was not reserved: %v", err)
+		}
+		want.Spec = nil
 		list, err := f.ListScanJobs(t.Context())
 		if diff := cmp.Diff([]store.ScanJob{want}, list); diff != "" || err != nil {
 			t.Errorf("%v (-want +got):\n%s", err, diff)
