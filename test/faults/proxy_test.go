@@ -129,6 +129,13 @@ func (t *trace) pass() {
 	}
 }
 
+// restarts says whether the fault ends the operator, or has another one lead.
+func (t *trace) restarts() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.HasPrefix(t.point.fault, "kill") && !disturbsServers(t.point.fault) || slices.Contains(leaderFaults, t.point.fault)
+}
+
 // take counts a request, and returns the fault that it meets, if any.
 func (t *trace) take(kind string) string {
 	t.mu.Lock()
