@@ -317,8 +317,8 @@ func (v *observed) lookupPlace(lookup *store.TagLookup) (_ jobPlace, paused time
 		if one, stalled := v.stalls[place.namespace]; stalled && one.until.After(until) {
 			waits, until = true, one.until
 		}
-		// A lookup is not worth the time that the API server may take again.
-		if one, slow := v.slow[place.namespace]; slow && one.until.Add(stallMemory).After(until) {
+		// A lookup is not worth the time that the API server may take again, unless one request only was not answered.
+		if one, slow := v.slow[place.namespace]; slow && !one.accident && one.until.Add(stallMemory).After(until) {
 			waits, until = true, one.until.Add(stallMemory)
 		}
 		if !waits {

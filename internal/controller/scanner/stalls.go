@@ -72,8 +72,8 @@ type stall struct {
 	failures int
 	until    time.Time
 	message  string
-	// slow: a start took long, and none was quick since.
-	slow bool
+	// slow: a start took long, and none was quick since. accident: only one did, which failed.
+	slow, accident bool
 }
 
 // note notes a failure after some time, and returns what follows from it. home is the namespace of the operator.
@@ -87,7 +87,7 @@ func (s *stalls) note(err *NamespaceError, home string, took time.Duration, now 
 	}
 	one := stall{
 		before.failures + 1, now.Add(min(firstStall<<min(before.failures, 10), maxStall)), fmt.Sprintf("the scan Job could not be created: %v", err),
-		before.slow || took >= slowStart,
+		before.slow || took >= slowStart, !before.slow && took >= slowStart,
 	}
 	s.namespaces[err.Namespace] = one
 	return one

@@ -194,12 +194,12 @@ func TestASlowAPIServerIsAskedOnce(t *testing.T) {
 // TestStalledPlaces: another namespace that runs the image is used instead.
 func TestStalledPlaces(t *testing.T) {
 	w := newWorld().runs("a", store.ImageState{State: store.StatePending}).also("a", "second")
-	w.stalls = map[string]stall{"ns-a": {1, now.Add(time.Minute), "it fails", false}}
+	w.stalls = map[string]stall{"ns-a": {failures: 1, until: now.Add(time.Minute), message: "it fails"}}
 	p := makePlan(scannerWith(nil), w.observed, DefaultLimits(), Recatalog{}, now)
 	if len(p.start) != 1 || p.start[0].Namespace != "second" {
 		t.Errorf("starts %+v, want one in the other namespace", p.start)
 	}
-	w.stalls["second"] = stall{1, now.Add(30 * time.Second), "it fails, too", false}
+	w.stalls["second"] = stall{failures: 1, until: now.Add(30 * time.Second), message: "it fails, too"}
 	p = makePlan(scannerWith(nil), w.observed, DefaultLimits(), Recatalog{}, now)
 	if got := p.waits[imageKey("a")]; len(p.start) != 0 || got.why == "" || p.next != time.Minute && p.next != 30*time.Second {
 		t.Errorf("starts %+v, waits %+v, next after %s; want none while all namespaces fail", p.start, got, p.next)
@@ -221,7 +221,7 @@ func TestStalledNamespacesHoldNoSlots(t *testing.T) {
 	for i := range 10 {
 		w = w.runs(fmt.Sprint("a", i), store.ImageState{State: store.StatePending}).in("stalled").runs(fmt.Sprint("b", i), store.ImageState{State: store.StatePending}).in("fine")
 	}
-	w.stalls = map[string]stall{"stalled": {1, now.Add(time.Minute), "it fails", false}}
+	w.stalls = map[string]stall{"stalled": {failures: 1, until: now.Add(time.Minute), message: "it fails"}}
 	scanner := scannerWith(func(s *scannerv1.Scanner) { s.Spec.Concurrency = new(int32(10)) })
 	if p := makePlan(scanner, w.observed, Limits{Scans: 10, PerRegistry: 10}, Recatalog{}, now); len(p.start) != 10 {
 		t.Errorf("%d scans start, want all 10 of the other namespace", len(p.start))
