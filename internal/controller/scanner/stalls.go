@@ -21,9 +21,10 @@ const (
 	slowStart     = 5 * time.Second
 	maxSlowStarts = 4
 	// slowRestFactor is how many times as long as slow starts take passes until the next one in namespaces that are known to be slow, in the long run: they
-	// take a quarter of the time. slowBurst is how much of that is not waited for: one slow start may be an accident.
+	// take a quarter of the time. slowBurst is how much of that is not waited for: one slow start, of at most the 20 seconds that a write gets, may be an
+	// accident.
 	slowRestFactor = 4
-	slowBurst      = time.Minute
+	slowBurst      = 90 * time.Second
 	// maxHomeRest bounds that for the operator's own namespace. Nearly all scans run there, and no user of another namespace decides how long it takes.
 	maxHomeRest = 5 * time.Second
 	// firstStall and maxStall bound how long no scan is started in a namespace after the API server failed to create one there.
