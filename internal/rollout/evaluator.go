@@ -27,9 +27,11 @@ const (
 	// reportTimeout is the maximum time that the evaluator tries to create the Events of a rollout: Kubernetes keeps Events no longer.
 	reportTimeout = time.Hour
 	// maxReport is the maximum time that one rollout takes to be reported, and the time from which nothing else is reported in its namespace for a while: for
-	// restFactor times as long. An admission webhook that hangs, for example, must not delay what concerns other namespaces.
+	// as long if nothing took as long in the last slowMemory, since one request that is not answered may be an accident, and for restFactor times as long
+	// otherwise. An admission webhook that hangs, for example, must not delay what concerns other namespaces.
 	maxReport  = 5 * time.Second
 	restFactor = 10
+	slowMemory = time.Hour
 	// maxReporting is the time from which an evaluation leaves the other rollouts to the next one, which evaluates what is new before it reports.
 	maxReporting = 30 * time.Second
 )
@@ -149,7 +151,7 @@ func (e *Evaluator) evaluate(ctx context.Context) bool {
 		}
 	}
 	now := e.Clock.Now()
-	maps.DeleteFunc(e.rested, func(_ string, rested time.Time) bool { return !rested.After(now) })
+	maps.DeleteFunc(e.rested, func(_ string, rested time.Time) bool { return now.Sub(rested) >= slowMemory })
 	done := &reporting{spent: map[string]time.Duration{}, logged: map[string]bool{}}
 	for more := true; more; {
 		var failed bool
@@ -217,7 +219,10 @@ func (e *Evaluator) reportInTime(ctx context.Context, r *store.RolloutDetail, do
 		if e.rested == nil {
 			e.rested = map[string]time.Time{}
 		}
-		e.rested[namespace] = now.Add(restFactor * spent)
+		if _, slow := e.rested[namespace]; slow {
+			spent *= restFactor
+		}
+		e.rested[namespace] = now.Add(spent)
 	}
 	return err
 }
