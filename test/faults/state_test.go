@@ -37,9 +37,11 @@ func (w *world) reached(ctx context.Context, s snapshot, want []string) error {
 	if err != nil {
 		return err
 	}
+	masked := func(lines []string) []string { return lines }
 	if w.trace.restarts() {
-		objects, want = withoutPredecessors(objects), withoutPredecessors(want)
+		masked = withoutPredecessors
 	}
+	objects, want = masked(objects), masked(want)
 	if more := surplus(objects, want); len(more) > 0 {
 		return difference(objects, slices.DeleteFunc(slices.Clone(want), func(line string) bool {
 			return strings.HasPrefix(line, "/") || strings.HasPrefix(line, "Event ")
@@ -49,10 +51,7 @@ func (w *world) reached(ctx context.Context, s snapshot, want []string) error {
 	if err != nil {
 		return err
 	}
-	if w.trace.restarts() {
-		got = withoutPredecessors(got)
-	}
-	return difference(got, want)
+	return difference(masked(got), want)
 }
 
 // withoutPredecessors returns lines without the numbers of the pods that were before those of a PodSet.

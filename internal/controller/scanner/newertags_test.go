@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -494,33 +493,5 @@ func TestTagsOfReferences(t *testing.T) {
 	}
 	if _, tag := taggedBy(&inventory.Container{Image: "r.example/app:1.0", Key: model.ImageKey{ImageID: key("r.example/app").ImageID}}); tag != "" {
 		t.Error("an image whose platform is not known is looked up")
-	}
-}
-
-// TestALookupWaitsForASecondSlowStart: one request that is not answered is an accident, and delays a lookup by seconds.
-func TestALookupWaitsForASecondSlowStart(t *testing.T) {
-	unanswered := &starter{attempts: map[string]Attempt{}, failing: map[string]error{"ns": apierrors.NewTimeoutError("request did not complete", 0)}}
-	known := newTagMemory()
-	scanner := scannerWith(withNewerTags)
-	r, _ := newReconciler(t, known, unanswered)
-	r.Recatalog.Cataloger = "syft"
-	for _, object := range []client.Object{scanner, taggedPod()} {
-		if err := r.Client.Create(t.Context(), object); err != nil {
-			t.Fatal(err)
-		}
-	}
-	clk, ok := r.Clock.(*testclock.FakeClock)
-	if !ok {
-		t.Fatal("no clock")
-	}
-	var asked []time.Duration
-	began := clk.Now()
-	unanswered.took = func(scanjob.Request) { asked = append(asked, clk.Since(began)); clk.Step(20 * time.Second) }
-	for clk.Since(began) < stallMemory {
-		reconcileOnce(t, r)
-		clk.Step(time.Second)
-	}
-	if len(asked) != 2 || asked[1] > 25*time.Second {
-		t.Errorf("asked after %s, want at once and within 25 seconds, and not again for %s", asked, stallMemory)
 	}
 }

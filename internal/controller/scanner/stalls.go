@@ -87,8 +87,11 @@ func (s *stalls) note(err *NamespaceError, home string, took time.Duration, now 
 		before.failures = 0
 	}
 	one := stall{
-		before.failures + 1, now.Add(min(firstStall<<min(before.failures, 10), maxStall)), fmt.Sprintf("the scan Job could not be created: %v", err),
-		before.slow || took >= slowStart, !before.slow && took >= slowStart,
+		failures: before.failures + 1,
+		until:    now.Add(min(firstStall<<min(before.failures, 10), maxStall)),
+		message:  fmt.Sprintf("the scan Job could not be created: %v", err),
+		slow:     before.slow || took >= slowStart,
+		accident: !before.slow && took >= slowStart,
 	}
 	s.namespaces[err.Namespace] = one
 	return one

@@ -227,3 +227,31 @@ func TestStalledNamespacesHoldNoSlots(t *testing.T) {
 		t.Errorf("%d scans start, want all 10 of the other namespace", len(p.start))
 	}
 }
+
+// TestALookupWaitsForASecondSlowStart: one request that is not answered is an accident, and delays a lookup by seconds.
+func TestALookupWaitsForASecondSlowStart(t *testing.T) {
+	unanswered := &starter{attempts: map[string]Attempt{}, failing: map[string]error{"ns": apierrors.NewTimeoutError("request did not complete", 0)}}
+	known := newTagMemory()
+	scanner := scannerWith(withNewerTags)
+	r, _ := newReconciler(t, known, unanswered)
+	r.Recatalog.Cataloger = "syft"
+	for _, object := range []client.Object{scanner, taggedPod()} {
+		if err := r.Client.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clk, ok := r.Clock.(*testclock.FakeClock)
+	if !ok {
+		t.Fatal("no clock")
+	}
+	var asked []time.Duration
+	began := clk.Now()
+	unanswered.took = func(scanjob.Request) { asked = append(asked, clk.Since(began)); clk.Step(20 * time.Second) }
+	for clk.Since(began) < stallMemory {
+		reconcileOnce(t, r)
+		clk.Step(time.Second)
+	}
+	if len(asked) != 2 || asked[1] > 25*time.Second {
+		t.Errorf("asked after %s, want at once and within 25 seconds, and not again for %s", asked, stallMemory)
+	}
+}
