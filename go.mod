@@ -62,6 +62,7 @@ require (
 	k8s.io/client-go v0.37.1
 	k8s.io/klog/v2 v2.140.0
 	k8s.io/utils v0.0.0-20260626114624-be93311217bd
+	modernc.org/sqlite v1.60.1
 	sigs.k8s.io/controller-runtime v0.25.2
 	sigs.k8s.io/gateway-api v1.6.3
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730
@@ -299,7 +300,6 @@ require (
 	modernc.org/libc v1.78.0 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
-	modernc.org/sqlite v1.60.1 // indirect
 	sigs.k8s.io/apiserver-network-proxy/konnectivity-client v0.36.0 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
@@ -320,6 +320,8 @@ replace github.com/minio/minlz => ./hack/minlz
 replace github.com/containerd/containerd/v2 => ./hack/containerd
 
 replace github.com/hashicorp/go-getter => ./hack/go-getter
+
+replace github.com/glebarez/go-sqlite => ./hack/go-sqlite
 
 replace github.com/hashicorp/hcl/v2 => ./hack/hcl
 

@@ -59,7 +59,7 @@ func run(write bool) error {
 
 // others are the folders of modules that stand for those of others, and the oldest API server, which shares no version with the others.
 var others = []string{
-	"hack/brotli", "hack/containerd", "hack/go-crypto", "hack/go-cty", "hack/go-getter", "hack/go-git", "hack/hcl", "hack/minlz", "hack/sprig",
+	"hack/brotli", "hack/containerd", "hack/go-crypto", "hack/go-cty", "hack/go-getter", "hack/go-git", "hack/go-sqlite", "hack/hcl", "hack/minlz", "hack/sprig",
 	"hack/devcluster/oldest",
 }
 

@@ -140,7 +140,7 @@ func sqliteURI(path string, parameters url.Values, transaction string, pragmas .
 
 // openSQLite opens a pool of connections to a file.
 func openSQLite(path string, parameters url.Values, transaction string, pragmas ...string) (*sql.DB, error) {
-	return sql.Open(sqlite.DriverName, sqliteURI(path, parameters, transaction, pragmas...))
+	return openKept(sqliteURI(path, parameters, transaction, pragmas...))
 }
 
 func (sqliteDialect) gorm(pool *sql.DB) gorm.Dialector { return &sqlite.Dialector{Conn: pool} }

@@ -113,7 +113,7 @@ func (m *mutation) apply(change Change) {
 	case OperatingSystems, Overrides:
 		m.systems(change)
 	case MoveEndOfLife:
-		m.exec("UPDATE operating_systems SET eol_date = strftime('%Y-%m-%d %H:%M:%S+00:00', eol_date, '+1 year') WHERE eol_date IS NOT NULL")
+		m.exec("UPDATE operating_systems SET eol_date = strftime('%Y-%m-%d %H:%M:%S+00:00', substr(eol_date, 1, 19), '+1 year') WHERE eol_date IS NOT NULL")
 	case Renumber:
 		m.renumber()
 	default:
@@ -231,7 +231,7 @@ func (m *mutation) scores(change Change) {
 	const cves = "SELECT name, id FROM vulnerability_handles v WHERE name LIKE 'CVE-%%' AND %s "
 	switch change.Kind {
 	case EPSS:
-		m.exec("UPDATE epss_metadata SET date = strftime('%Y-%m-%d %H:%M:%S+00:00', date, '+1 day')")
+		m.exec("UPDATE epss_metadata SET date = strftime('%Y-%m-%d %H:%M:%S+00:00', substr(date, 1, 19), '+1 day')")
 		for _, id := range m.choose(change, "SELECT cve, id FROM epss_handles WHERE %s", "cve") {
 			m.exec("UPDATE epss_handles SET epss = 1 - epss, percentile = 1 - percentile WHERE id = ?", id)
 		}
@@ -270,7 +270,7 @@ func (m *mutation) allEPSS() {
 
 func (m *mutation) driftEPSS() {
 	m.Helper()
-	m.exec("UPDATE epss_metadata SET date = strftime('%Y-%m-%d %H:%M:%S+00:00', date, '+1 day')")
+	m.exec("UPDATE epss_metadata SET date = strftime('%Y-%m-%d %H:%M:%S+00:00', substr(date, 1, 19), '+1 day')")
 	m.exec("UPDATE epss_handles SET epss = epss * (0.98 + 0.04 * " + scattered + "), percentile = percentile * (0.98 + 0.02 * " + scattered + ")")
 }
 
