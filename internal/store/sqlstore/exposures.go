@@ -122,14 +122,31 @@ func (q *exposureQuery) until() string {
 }
 
 // of adds the condition that u is a presence of one of some workloads. It may keep others with the same names.
-func (q *exposureQuery) of(rows *gorm.DB, workloads []exposedWorkload) *gorm.DB {
+func (q *exposureQuery) of(rows *gorm.DB, workloads []exposedWorkload, namespace, name string) *gorm.DB {
 	namespaces, names := make([]string, len(workloads)), make([]string, len(workloads))
 	for i := range workloads {
 		namespaces[i], names[i] = workloads[i].Namespace, workloads[i].Name
 	}
 	slices.Sort(namespaces)
 	slices.Sort(names)
-	return rows.Where("u.namespace IN ? AND u.name IN ?", slices.Compact(namespaces), slices.Compact(names))
+	return rows.Where(namespace+" IN ? AND "+name+" IN ?", slices.Compact(namespaces), slices.Compact(names))
+}
+
+// presences selects the presences u of workloads, by their names.
+func (q *exposureQuery) presences(workloads []exposedWorkload) *gorm.DB {
+	return visiblePresences(q.of(q.tx.Table("image_presences AS u"), workloads, "u.namespace", "u.name"), "u", q.chosen.in)
+}
+
+// rowsOf are the rows of workloads. They are those of the images that these ran, if these are few: SQLite looked up the names of all workloads for each image that has
+// the vulnerability, unless the names are no columns.
+func (q *exposureQuery) rowsOf(workloads []exposedWorkload) (*gorm.DB, error) {
+	var images []int64
+	err := q.presences(workloads).Distinct("u.image_pk").Order("u.image_pk").Limit(allUses + 1).Scan(&images).Error
+	rows := q.of(q.rows(), workloads, "COALESCE(u.namespace, '')", "COALESCE(u.name, '')")
+	if len(images) <= allUses {
+		rows = rows.Where("ip.image_pk IN (?)", numberList(images))
+	}
+	return rows, err
 }
 
 // read reads all about the workloads of a page.
@@ -145,10 +162,13 @@ func (q *exposureQuery) read(page []exposedWorkload, out []store.WorkloadExposur
 		"CASE WHEN " + suppressedInWorkload + " THEN 1 ELSE 0 END AS suppressed"
 	ran := "u.namespace, u.kind, u.name, u.container, 0 AS found, " + presenceSince("u", q.chosen.in) + " AS began, u.until_time AS went, " +
 		"0 AS by_database, '' AS image_id, '' AS platform, '' AS package, 0 AS suppressed"
-	rows := q.of(q.rows(), page).Joins("CROSS JOIN packages p").Where("p.id = f.package_pk").Select(found)
-	presences := visiblePresences(q.of(q.tx.Table("image_presences AS u"), page), "u", q.chosen.in).Select(ran)
-	both := q.tx.Table("(? UNION ALL ?) AS t", rows, presences).Select("t.*").Order("t.began, t.found DESC, t.went, t.by_database")
-	err := eachRow(both, func(scan func(...any) error) error {
+	rows, err := q.rowsOf(page)
+	if err != nil {
+		return err
+	}
+	rows = rows.Joins("CROSS JOIN packages p").Where("p.id = f.package_pk").Select(found)
+	both := q.tx.Table("(? UNION ALL ?) AS t", rows, q.presences(page).Select(ran)).Select("t.*").Order("t.began, t.found DESC, t.went, t.by_database")
+	err = eachRow(both, func(scan func(...any) error) error {
 		var w store.Workload
 		var isFound bool
 		var row exposureRow

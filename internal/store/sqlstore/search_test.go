@@ -48,6 +48,15 @@ func TestSearchPlans(t *testing.T) {
 	packages, worst := packageSearch{chosen: everywhere, PackageQuery: store.PackageQuery{Name: "p"}, dialect: s.db.Dialect()}, packageSearch{chosen: everywhere, dialect: s.db.Dialect()}
 	divided := dividing{images: map[int64]map[int64]bool{1: {}, 2: {}}}
 	scoped := packageSearch{chosen: place{in: store.OnlyNamespaces("a")}, PackageQuery: store.PackageQuery{Vulnerable: true}, dialect: s.db.Dialect(), divided: divided, current: 1}
+	exposures := exposureQuery{tx: s.db.Reader(), chosen: everywhere, names: []string{"CVE-2026-1"}, current: 1}
+	workloads := make([]exposedWorkload, store.DefaultPageSize)
+	for i := range workloads {
+		workloads[i] = exposedWorkload{Namespace: "a", Name: fmt.Sprint(i)}
+	}
+	exposed, err := exposures.rowsOf(workloads)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		query *gorm.DB
 		want  []string
@@ -81,6 +90,8 @@ func TestSearchPlans(t *testing.T) {
 			"SEARCH fs USING COVERING INDEX finding_suppressions_reach (reach=?)",
 			"SEARCH fs USING PRIMARY KEY (finding_id=? AND reach=?)", "SEARCH x USING PRIMARY KEY (reach=? AND image_pk=?)",
 		}},
+		// Presences are looked up for each image, and not each workload for each image.
+		"exposures of workloads": {exposed.Select("u.name"), []string{"SEARCH u USING INDEX sqlite_autoindex_image_presences_1 (image_pk=?)"}},
 	} {
 		statement := s.db.Reader().ToSQL(func(*gorm.DB) *gorm.DB { return c.query.Session(&gorm.Session{DryRun: true}).Find(&[]map[string]any{}) })
 		var rows []struct{ Detail string }
