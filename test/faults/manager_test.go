@@ -257,7 +257,7 @@ func (m *manager) stop(t *testing.T, ran bool) (goroutines []string) {
 	for stack := range strings.SplitSeq(string(dump), "\n\ngoroutine ") {
 		// Pools bound the connections, and the transactions of what runs at intervals are under way or not.
 		pooled := strings.Contains(stack, "net/http.(*persistConn)") || strings.Contains(stack, "created by database/sql.") ||
-			strings.Contains(stack, "go-sqlite.interruptOnDone")
+			strings.Contains(stack, "sqlite.interruptOnDone")
 		if !pooled && strings.Contains(stack, "created by ") {
 			creator, _, _ := strings.Cut(stack[strings.LastIndex(stack, "created by ")+len("created by "):], " in goroutine")
 			goroutines = append(goroutines, creator)

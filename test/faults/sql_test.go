@@ -317,8 +317,11 @@ func locked(d *sqlDatabase) (string, error) {
 		sqldb.TypePostgres: {"BEGIN", "LOCK TABLE images, packages IN ACCESS EXCLUSIVE MODE"},
 		sqldb.TypeMySQL:    {"LOCK TABLES images WRITE, packages WRITE"},
 	}[d.kind]
-	ctx := context.Background()
-	db, err := sql.Open(driver, d.dsn)
+	ctx, dsn := context.Background(), d.dsn
+	if d.kind == sqldb.TypeSQLite {
+		dsn += "?_pragma=busy_timeout(5000)" // The operator may be writing.
+	}
+	db, err := sql.Open(driver, dsn)
 	if err != nil {
 		return "", err
 	}

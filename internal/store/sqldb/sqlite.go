@@ -5,9 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -117,30 +119,31 @@ func parseSQLiteDSN(dsn string) (string, url.Values, error) {
 	return path, parameters, nil
 }
 
-// sqliteURI adds the settings that transactions rely on (docs/decisions/0010-sqlite-durability.md).
-func sqliteURI(path string, parameters url.Values, transaction string, pragmas ...string) string {
-	values := url.Values{}
-	for name, given := range parameters {
-		values[name] = append([]string(nil), given...)
-	}
-	values["_pragma"] = append(append(values["_pragma"],
-		// Short, since SQLite cannot be interrupted while it waits; retry waits longer.
-		"busy_timeout(250)",
-		"journal_mode(WAL)",
-		"synchronous(FULL)",
-		"foreign_keys(ON)",
-		"journal_size_limit(67108864)",
-		"cache_size(-16384)",
-		"temp_store(MEMORY)",
-	), pragmas...)
-	values.Set("_txlock", transaction)
-	escaped := (&url.URL{Path: path}).EscapedPath()
-	return "file:" + escaped + "?" + values.Encode()
+// sqliteSettings are what transactions rely on (docs/decisions/0010-sqlite-durability.md). They come after those of the DSN, and so hold whatever that says.
+var sqliteSettings = []string{
+	// Short, since SQLite cannot be interrupted while it waits; retry waits longer.
+	"busy_timeout(250)",
+	"journal_mode(WAL)",
+	"synchronous(FULL)",
+	"foreign_keys(ON)",
+	"journal_size_limit(67108864)",
+	"cache_size(-16384)",
+	"temp_store(MEMORY)",
 }
 
-// openSQLite opens a pool of connections to a file.
+// sqliteURI is that of a file for the driver.
+func sqliteURI(path string, parameters url.Values, transaction string) string {
+	values := maps.Clone(parameters)
+	if values == nil {
+		values = url.Values{}
+	}
+	values.Set("_txlock", transaction)
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + values.Encode()
+}
+
+// openSQLite opens a pool of connections to a file, with further pragmas.
 func openSQLite(path string, parameters url.Values, transaction string, pragmas ...string) (*sql.DB, error) {
-	return openKept(sqliteURI(path, parameters, transaction, pragmas...))
+	return openKept(sqliteURI(path, parameters, transaction), slices.Concat(sqliteSettings, pragmas))
 }
 
 func (sqliteDialect) gorm(pool *sql.DB) gorm.Dialector { return &sqlite.Dialector{Conn: pool} }

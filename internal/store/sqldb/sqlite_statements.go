@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"hash/maphash"
 
 	"k8s.io/utils/lru"
 	"modernc.org/sqlite"
@@ -15,22 +16,32 @@ import (
 const (
 	// keptStatements is how many there are at most, besides those that are in use.
 	keptStatements = 128
-	// maxKeptStatement is the most bytes of the text of a statement that is kept. Longer ones contain lists of numbers, and are not seen again.
+	// maxKeptStatement is the most bytes of the text of a statement that is kept.
 	maxKeptStatement = 16 << 10
+	// keptAtOnce is the most bytes of the text of a statement that is kept when it runs for the first time. Longer ones often contain lists of numbers, and run once: they are kept
+	// when they run for the second time. seenStatements is how many of these a connection knows that it ran once.
+	keptAtOnce     = 2 << 10
+	seenStatements = 1024
 )
+
+var hashSeed = maphash.MakeSeed()
 
 // openKept opens a pool of connections to SQLite that keep the statements that they have compiled: compiling takes longer than running most of them
 // (docs/decisions/0139-prepared-statements-of-sqlite.md).
-func openKept(dsn string) (*sql.DB, error) {
+// Each begins with pragmas, in this order: the driver would sort them.
+func openKept(dsn string, pragmas []string) (*sql.DB, error) {
 	connector, err := sqlite.NewConnector(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("invalid DSN: %w", err)
 	}
-	return sql.OpenDB(keepingConnector{connector}), nil
+	return sql.OpenDB(keepingConnector{connector, pragmas}), nil
 }
 
 // keepingConnector makes connections that keep statements.
-type keepingConnector struct{ driver.Connector }
+type keepingConnector struct {
+	driver.Connector
+	pragmas []string
+}
 
 // Connect implements driver.Connector.
 func (k keepingConnector) Connect(ctx context.Context) (driver.Conn, error) {
@@ -42,8 +53,13 @@ func (k keepingConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	if !complete {
 		return nil, errors.Join(fmt.Errorf("the driver of SQLite has connections of the unexpected type %T", plain), plain.Close())
 	}
+	for _, pragma := range k.pragmas {
+		if _, err := conn.ExecContext(ctx, "PRAGMA "+pragma, nil); err != nil {
+			return nil, errors.Join(fmt.Errorf("PRAGMA %s: %w", pragma, err), conn.Close())
+		}
+	}
 	kept := lru.NewWithEvictionFunc(keptStatements, func(_ lru.Key, statement any) { statement.(*keptStatement).drop() })
-	return &keepingConn{sqliteConn: conn, kept: kept}, nil
+	return &keepingConn{sqliteConn: conn, kept: kept, seen: lru.New(seenStatements)}, nil
 }
 
 // sqliteConn is what connections of the driver can do.
@@ -62,6 +78,8 @@ type sqliteConn interface {
 type keepingConn struct {
 	sqliteConn
 	kept *lru.Cache
+	// seen has the hashes of long texts that ran once.
+	seen *lru.Cache
 }
 
 // ExecContext implements driver.ExecerContext.
@@ -105,7 +123,8 @@ func (c *keepingConn) Close() error {
 	return c.sqliteConn.Close()
 }
 
-// statement returns the compiled statement of a text. It is nil if the text is too long to be kept, or if the statement is in use: rows of it are being read.
+// statement returns the compiled statement of a text. It is nil if the text is too long to be kept, if it is long and runs for the first time, or if the statement is in use: rows of it
+// are being read.
 func (c *keepingConn) statement(ctx context.Context, query string) (*keptStatement, error) {
 	if len(query) > maxKeptStatement {
 		return nil, nil //nolint:nilnil // The caller runs the text then.
@@ -114,6 +133,9 @@ func (c *keepingConn) statement(ctx context.Context, query string) (*keptStateme
 		if statement := found.(*keptStatement); !statement.inUse {
 			return statement, nil
 		}
+		return nil, nil //nolint:nilnil // The caller runs the text then.
+	}
+	if len(query) > keptAtOnce && !c.again(query) {
 		return nil, nil //nolint:nilnil // The caller runs the text then.
 	}
 	prepared, err := c.PrepareContext(ctx, query)
@@ -127,6 +149,18 @@ func (c *keepingConn) statement(ctx context.Context, query string) (*keptStateme
 	statement := &keptStatement{sqliteStatement: runs}
 	c.kept.Add(query, statement)
 	return statement, nil
+}
+
+// again reports whether a text runs for the second time.
+func (c *keepingConn) again(query string) bool {
+	hash := maphash.String(hashSeed, query)
+	_, again := c.seen.Get(hash)
+	if again {
+		c.seen.Remove(hash)
+	} else {
+		c.seen.Add(hash, nil)
+	}
+	return again
 }
 
 // sqliteStatement is what statements of the driver can do.

@@ -25,8 +25,7 @@ const (
 
 // Limits of one statement.
 const (
-	// MaxVariables is the maximum number of values. It is far below the limit of every database, because the sqlite driver searches
-	// all values for each of them.
+	// MaxVariables is the maximum number of values. It is far below the limit of every database.
 	MaxVariables = 500
 	// MaxIn is the maximum number of values in one IN list.
 	MaxIn = 500

@@ -71,7 +71,8 @@ func TestOpenPaths(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
-	s := openAt(t, filepath.Join(t.TempDir(), "settings.db"))
+	const others = "?_pragma=synchronous(OFF)&_pragma=foreign_keys(OFF)&_pragma=busy_timeout(1)&_synchronous=NORMAL&_fk=0"
+	s := openAt(t, "file:"+filepath.Join(t.TempDir(), "settings.db")+others)
 	for pool, db := range map[string]*gorm.DB{"writer": s.db.Writer(), "reader": s.db.Reader()} {
 		for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "busy_timeout": "250"} {
 			var got string

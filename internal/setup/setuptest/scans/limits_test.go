@@ -311,7 +311,7 @@ func TestPullSecretsOfTheServiceAccount(t *testing.T) {
 // databaseVersion returns a function that tells a number that grows with each commit of others.
 func databaseVersion(t *testing.T, path string) func() int64 {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
+	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro&_pragma=busy_timeout(5000)")
 	if err != nil {
 		t.Fatal(err)
 	}
