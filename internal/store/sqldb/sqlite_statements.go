@@ -27,8 +27,7 @@ const (
 var hashSeed = maphash.MakeSeed()
 
 // openKept opens a pool of connections to SQLite that keep the statements that they have compiled: compiling takes longer than running most of them
-// (docs/decisions/0139-prepared-statements-of-sqlite.md).
-// Each begins with pragmas, in this order: the driver would sort them.
+// (docs/decisions/0139-prepared-statements-of-sqlite.md). Each connection begins with pragmas, in this order: the driver would sort those of the DSN.
 func openKept(dsn string, pragmas []string) (*sql.DB, error) {
 	connector, err := sqlite.NewConnector(dsn)
 	if err != nil {
@@ -85,10 +84,10 @@ type keepingConn struct {
 // ExecContext implements driver.ExecerContext.
 func (c *keepingConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	statement, err := c.statement(ctx, query)
-	if statement == nil || err != nil {
-		if err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return nil, err
+	}
+	if statement == nil {
 		return c.sqliteConn.ExecContext(ctx, query, args)
 	}
 	return statement.ExecContext(ctx, args)
@@ -97,10 +96,10 @@ func (c *keepingConn) ExecContext(ctx context.Context, query string, args []driv
 // QueryContext implements driver.QueryerContext.
 func (c *keepingConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	statement, err := c.statement(ctx, query)
-	if statement == nil || err != nil {
-		if err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return nil, err
+	}
+	if statement == nil {
 		return c.sqliteConn.QueryContext(ctx, query, args)
 	}
 	rows, err := statement.QueryContext(ctx, args)

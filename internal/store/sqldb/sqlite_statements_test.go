@@ -35,7 +35,7 @@ type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// numbers reads the numbers above one, and calls each with every one that it has read.
+// numbers reads the numbers above another, and calls each with every one that it has read.
 func numbers(t *testing.T, from querier, above int, each func(n int)) {
 	t.Helper()
 	rows, err := from.QueryContext(t.Context(), "SELECT n FROM numbers WHERE n > ? ORDER BY n", above)
@@ -63,16 +63,11 @@ func TestKeptStatementInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	var read []string
-	for range 2 {
-		numbers(t, tx, 0, func(int) {})
-	}
 	numbers(t, tx, 0, func(n int) {
 		numbers(t, tx, n, func(more int) { read = append(read, fmt.Sprint(n, more)) })
 		for other := range 2 * keptStatements {
-			for range 2 {
-				if _, err := tx.ExecContext(t.Context(), fmt.Sprintf("UPDATE numbers SET n = n WHERE n = %d", 100+other)); err != nil {
-					t.Fatal(err)
-				}
+			if _, err := tx.ExecContext(t.Context(), fmt.Sprintf("UPDATE numbers SET n = n WHERE n = %d", 100+other)); err != nil {
+				t.Fatal(err)
 			}
 		}
 	})
@@ -154,10 +149,8 @@ func TestKeptStatementSeesNewSchema(t *testing.T) {
 		}
 		return names
 	}
-	for range 2 {
-		if got := columns(); len(got) != 1 {
-			t.Fatalf("columns %v", got)
-		}
+	if got := columns(); len(got) != 1 {
+		t.Fatalf("columns %v", got)
 	}
 	other, err := openSQLite(path, nil, "immediate")
 	if err != nil {
@@ -184,10 +177,8 @@ func TestKeptStatementAfterCancel(t *testing.T) {
 	}
 	defer func() { _ = conn.Close() }()
 	var n int
-	for range 2 {
-		if err := conn.QueryRowContext(t.Context(), count, 10).Scan(&n); err != nil || n != 10 {
-			t.Fatal(n, err)
-		}
+	if err := conn.QueryRowContext(t.Context(), count, 10).Scan(&n); err != nil || n != 10 {
+		t.Fatal(n, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // Of a count that takes days.
 	defer cancel()
@@ -202,9 +193,7 @@ func TestKeptStatementAfterCancel(t *testing.T) {
 // TestKeptStatementsEndWithTheConnection closes a pool: SQLite deletes its log with the last connection, whose statements are closed then.
 func TestKeptStatementsEndWithTheConnection(t *testing.T) {
 	pool, path := keptPool(t)
-	for range 2 {
-		numbers(t, pool, 0, func(int) {})
-	}
+	numbers(t, pool, 0, func(int) {})
 	if _, err := os.Stat(path + "-wal"); err != nil {
 		t.Fatal(err)
 	}

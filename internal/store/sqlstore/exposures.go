@@ -137,8 +137,8 @@ func (q *exposureQuery) presences(workloads []exposedWorkload) *gorm.DB {
 	return visiblePresences(q.of(q.tx.Table("image_presences AS u"), workloads, "u.namespace", "u.name"), "u", q.chosen.in)
 }
 
-// rowsOf are the rows of workloads. They are those of the images that these ran, if these are few: SQLite looked up the names of all workloads for each image that has
-// the vulnerability, unless the names are no columns.
+// rowsOf are the rows of workloads. Only the images that these ran are read, if they are few. The names are compared as expressions, which no index has: SQLite would look up
+// the names of all workloads for each image.
 func (q *exposureQuery) rowsOf(workloads []exposedWorkload) (*gorm.DB, error) {
 	var images []int64
 	err := q.presences(workloads).Distinct("u.image_pk").Order("u.image_pk").Limit(allUses + 1).Scan(&images).Error
