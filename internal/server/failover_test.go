@@ -36,8 +36,8 @@ func TestFailoverThatLosesEvents(t *testing.T) {
 	common := f.want("common", 3)
 	// What the standby has.
 	f.must(away.Close())
-	// SQLite copies it: a reader that closes last moves the log of the database into its file, meanwhile.
-	database, err := sql.Open("sqlite", primary)
+	// SQLite copies it. It waits for the reader that closes last, which moves the log of the database into its file meanwhile.
+	database, err := sql.Open("sqlite", "file:"+primary+"?_pragma=busy_timeout(5000)")
 	f.must(err)
 	_, err = database.ExecContext(t.Context(), "VACUUM INTO ?", standby)
 	f.must(errors.Join(err, database.Close()))
