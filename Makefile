@@ -54,7 +54,8 @@ web/node_modules/.package-lock.json: web/package-lock.json | $(NODE)
 	@touch $@
 
 web/dist/index.html: web/node_modules/.package-lock.json $(UI_SOURCES)
-	npm --prefix web run --silent build -- --logLevel=warn
+	hack/unchanged.sh web integrations/headlamp -- npm --prefix web run --silent typecheck
+	npm --prefix web run --silent bundle -- --logLevel=warn
 	@touch web/dist/.keep $@
 
 headlamp_version = $(patsubst v%,%,$(release_version))
