@@ -85,8 +85,8 @@ func runGrype(t *testing.T, installed vulndb.Installed, sbom []byte) report {
 	return readReport(t, runGrypeOn(t, installed, "sbom:"+sbomFile(t, sbom)))
 }
 
-// runGrypeOn runs the grype command with its defaults and some flags, except that it must use the given database and no network. It returns
-// the command's report.
+// runGrypeOn runs the grype command with its defaults and some flags, except that it must use the given database and no network. It collects garbage as
+// this process does. It returns the command's report.
 func runGrypeOn(t *testing.T, installed vulndb.Installed, input string, flags ...string) []byte {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -94,7 +94,7 @@ func runGrypeOn(t *testing.T, installed vulndb.Installed, input string, flags ..
 	var stdout, stderr bytes.Buffer
 	run := exec.CommandContext(ctx, grypeProgram(t, "grype"), append([]string{input, "-o", "json"}, flags...)...)
 	run.Dir = t.TempDir()
-	run.Env = grypecmd.Environment(run.Dir, installed)
+	run.Env = append(grypecmd.Environment(run.Dir, installed), "GOGC="+os.Getenv("GOGC"))
 	run.Stdout, run.Stderr = &stdout, &stderr
 	if err := run.Run(); err != nil {
 		t.Fatalf("grype: %v\n%s", err, stderr.String())
@@ -115,7 +115,7 @@ func startStandIn(t *testing.T, installed vulndb.Installed) *standIn {
 	dir := t.TempDir()
 	run := exec.CommandContext(t.Context(), grypeProgram(t, "grypecli"), installed.Dir)
 	run.Dir = dir
-	run.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}
+	run.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "GOGC=" + os.Getenv("GOGC")}
 	s := &standIn{file: filepath.Join(dir, "sbom.json"), stderr: &bytes.Buffer{}}
 	run.Stderr = s.stderr
 	in, err := run.StdinPipe()
