@@ -154,7 +154,7 @@ func (r *fixReader) ownPairs(entries []fixEntry, pairs map[fixPlace][]fixPair) (
 		return shared, err
 	}
 	return shared, inParts(distinctIDs(others), func(part []int64) error {
-		return read(r.openFindings(part).Where("EXISTS (SELECT 1 FROM package_fixes d WHERE d.package_pk = ip.package_pk AND d.divided = 1)"))
+		return read(r.openFindings(part).Where("EXISTS (SELECT 1 FROM package_fixes d WHERE d.package_pk = ip.package_pk AND d.divided <> 0)"))
 	})
 }
 
