@@ -399,7 +399,7 @@ func (r *fixReader) updatesOf(images []int64) ([]fixEntry, error) {
 	err := inParts(images, func(part []int64) error {
 		rows := r.tx.Table("image_packages AS ip").Joins("CROSS JOIN package_fixes pf").Joins("CROSS JOIN images i").
 			Where("ip.image_pk IN ? AND ip.excluded = 0 AND pf.package_pk = ip.package_pk AND pf.distro = 0 AND pf.fix_findings > 0", part).
-			Where("i.id = ip.image_pk AND "+noOwnFix).
+			Where("i.id = ip.image_pk AND " + noOwnFix).
 			Select("ip.image_pk, pf.package_pk, pf.fingerprint, 0 AS waits, pf.fix_risk AS risk_micros, pf.fix_kev AS kev, pf.fix_findings AS findings, i.image_id, i.platform")
 		if r.query.KEV {
 			rows = rows.Where("pf.fix_kev > 0")

@@ -102,13 +102,13 @@ func scanFixes(ctx context.Context, s *Store, n int, digest string, catalog mode
 	return storetest.Match(ctx, s, fixKey(n), digest, fixFindings())
 }
 
-// listedFixes are the fixes that lists have for several readers and queries.
+// listedFixes are the fixes that lists have for several readers and queries, of which none depends on what is suppressed in some places of an image.
 func listedFixes(t *testing.T, s *Store) map[string][]store.Fix {
 	t.Helper()
 	listed := map[string][]store.Fix{}
-	for name, in := range map[string]store.Namespaces{"all": store.AllNamespaces(), "one": store.OnlyNamespaces("one"), "two": store.OnlyNamespaces("two")} {
+	for name, in := range map[string]store.Namespaces{"all": store.AllNamespaces(), "two": store.OnlyNamespaces("two")} {
 		for _, query := range []store.FixQuery{
-			{}, {KEV: true}, {Overdue: true}, {Overdue: true, KEV: true}, {Kind: store.FixUpdate}, {Where: store.Where{Namespace: "one"}}, {ImageID: fixKey(2).ImageID},
+			{}, {KEV: true}, {Overdue: true}, {Overdue: true, KEV: true}, {Kind: store.FixUpdate}, {Where: store.Where{Namespace: "two"}}, {ImageID: fixKey(2).ImageID},
 		} {
 			page, err := s.ListFixes(t.Context(), in, query)
 			if err != nil {
@@ -129,10 +129,16 @@ func TestMigrationOfFixes(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, config Config) {
 		s := withFixes(t, config)
 		days := 0
-		problems, err := s.SyncPolicies(t.Context(), []store.Policy{{Name: "now", From: model.DueFromFirstSeen, DueIn: model.DueIn{Critical: &days, High: &days, Medium: &days, Low: &days}}})
-		if err != nil || len(problems) > 0 {
-			t.Fatal(problems, err)
+		// Going back may also remove the dates of findings.
+		due := func() {
+			t.Helper()
+			for _, policies := range [][]store.Policy{nil, {{Name: "now", From: model.DueFromFirstSeen, DueIn: model.DueIn{Critical: &days, High: &days, Medium: &days, Low: &days}}}} {
+				if problems, err := s.SyncPolicies(t.Context(), policies); err != nil || len(problems) > 0 {
+					t.Fatal(problems, err)
+				}
+			}
 		}
+		due()
 		before := listedFixes(t, s)
 		open := openServer
 		if config.Type == sqldb.TypeSQLite {
@@ -157,6 +163,7 @@ func TestMigrationOfFixes(t *testing.T) {
 				t.Fatal(err)
 			}
 			checkReached(t, s)
+			due()
 			if diff := cmp.Diff(before, listedFixes(t, s)); diff != "" {
 				t.Errorf("lists of rows of an earlier version (-want +got):\n%s", diff)
 			}
