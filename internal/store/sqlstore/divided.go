@@ -259,3 +259,29 @@ func (c *covers) has(set reachSet, image int64) bool {
 func (c *covers) hasBut(set reachSet, but, image int64) bool {
 	return slices.ContainsFunc(c.sets[set], func(reach int64) bool { return reach != but && c.reached[reach][image] })
 }
+
+// packageCovers tells in which images any finding of a package is suppressed.
+type packageCovers struct {
+	sets   map[int64]reachSet
+	covers *covers
+}
+
+// readPackageCovers reads of packages in which of some images any finding is suppressed.
+func readPackageCovers(tx *gorm.DB, packages, images []int64) (*packageCovers, error) {
+	p := &packageCovers{sets: map[int64]reachSet{}}
+	err := inParts(packages, func(part []int64) error {
+		sets, err := setsOfPackages(tx, part)
+		maps.Copy(p.sets, sets)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if p.covers, err = newCovers(seen{}, slices.Collect(maps.Values(p.sets))); err != nil {
+		return nil, err
+	}
+	return p, p.covers.readSome(tx, images)
+}
+
+// has reports whether any finding of a package is suppressed in an image.
+func (p *packageCovers) has(id, image int64) bool { return p.covers.has(p.sets[id], image) }

@@ -277,19 +277,12 @@ func (t *txn) undivide(fixes map[int64]packageFix, holders map[int64][]int64, im
 			divided = append(divided, id)
 		}
 	}
-	sets, err := setsOfPackages(t.DB, divided)
+	suppressed, err := readPackageCovers(t.DB, divided, images)
 	if err != nil {
-		return err
-	}
-	suppressed, err := newCovers(seen{}, slices.Collect(maps.Values(sets)))
-	if err != nil {
-		return err
-	}
-	if err := suppressed.readSome(t.DB, images); err != nil {
 		return err
 	}
 	for _, id := range divided {
-		if fix := fixes[id]; !slices.ContainsFunc(holders[id], func(image int64) bool { return suppressed.has(sets[id], image) }) {
+		if fix := fixes[id]; !slices.ContainsFunc(holders[id], func(image int64) bool { return suppressed.has(id, image) }) {
 			fix.Divided = 0
 			fixes[id] = fix
 		}
