@@ -95,7 +95,9 @@ func (t *txn) noteReachedFixes(packages, images []int64) {
 		t.fixPackages, t.fixImages = map[int64]bool{}, map[int64]bool{}
 	}
 	for _, id := range packages {
-		t.fixPackages[id] = t.fixPackages[id] // True if noteFixes got it.
+		if _, noted := t.fixPackages[id]; !noted {
+			t.fixPackages[id] = false
+		}
 	}
 	for _, id := range images {
 		t.fixImages[id] = true
