@@ -56,7 +56,7 @@ func (d countsDelta) minus(o countsDelta) countsDelta {
 }
 
 // addToImages adds to the counts of the matched images that hold packages and do not exclude them, unless the findings are suppressed there. deltas
-// are by package.
+// are by package. The images in which they are suppressed are given to noteReachedFixes.
 func (t *txn) addToImages(deltas map[int64]setDeltas) error {
 	var sets []reachSet
 	for _, bySet := range deltas {
@@ -73,6 +73,7 @@ func (t *txn) addToImages(deltas map[int64]setDeltas) error {
 		return err
 	}
 	images, reached := map[int64]countsDelta{}, reachedDeltas{}
+	suppressing := map[int64]bool{}
 	err = inParts(slices.Sorted(maps.Keys(deltas)), func(part []int64) error {
 		var matched []int64 // A list that is not empty would keep its values if there were none.
 		err := t.Raw("SELECT package_pk FROM held_packages WHERE package_pk IN ? AND level = ? ORDER BY package_pk", part, heldMatched).Scan(&matched).Error
@@ -85,6 +86,7 @@ func (t *txn) addToImages(deltas map[int64]setDeltas) error {
 				for _, image := range list {
 					reached.add(places, suppressed, set, image, &delta)
 					if suppressed.has(set, image) {
+						suppressing[image] = true
 						continue
 					}
 					sum := images[image]
@@ -97,6 +99,7 @@ func (t *txn) addToImages(deltas map[int64]setDeltas) error {
 	if err != nil {
 		return err
 	}
+	t.noteReachedFixes(nil, slices.Collect(maps.Keys(suppressing)))
 	if err := t.addToReached(reached); err != nil {
 		return err
 	}

@@ -118,7 +118,6 @@ func (t *txn) redecide(findings []int64) error {
 	if err != nil {
 		return err
 	}
-	t.noteFixes(packages)
 	deltas, err := t.recount(packages, nil)
 	if err != nil {
 		return err

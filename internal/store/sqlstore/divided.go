@@ -92,27 +92,38 @@ func setsOf(tx *gorm.DB, packages []int64) (map[int64]reachSet, error) {
 
 // setsOf reads in which of these reaches the findings of packages are suppressed.
 func (d dividing) setsOf(tx *gorm.DB, packages []int64) (map[int64]reachSet, error) {
+	return d.setsBy(tx, "fs.finding_id", packages)
+}
+
+// setsOfPackages reads in which reaches any of the findings of packages are suppressed.
+func setsOfPackages(tx *gorm.DB, packages []int64) (map[int64]reachSet, error) {
+	return dividing{all: true}.setsBy(tx, "f.package_pk", packages)
+}
+
+// setsBy reads in which of these reaches the findings of packages are suppressed, by a column.
+func (d dividing) setsBy(tx *gorm.DB, column string, packages []int64) (map[int64]reachSet, error) {
 	sets := map[int64]reachSet{}
 	rows := tx.Table("findings AS f").Joins("JOIN finding_suppressions fs ON fs.finding_id = f.id").Where("f.package_pk IN ? AND "+d.has("fs.reach"), packages).
-		Select("fs.finding_id, fs.reach").Order("fs.finding_id, fs.reach")
+		Distinct(column + ", fs.reach").Order(column + ", fs.reach")
 	err := eachRow(rows, func(scan func(...any) error) error {
-		var finding, reach int64
-		if err := scan(&finding, &reach); err != nil {
+		var id, reach int64
+		if err := scan(&id, &reach); err != nil {
 			return err
 		}
 		text := strconv.FormatInt(reach, 10)
-		if before := sets[finding]; before != "" {
+		if before := sets[id]; before != "" {
 			text = string(before) + "," + text
 		}
-		sets[finding] = reachSet(text)
+		sets[id] = reachSet(text)
 		return nil
 	})
 	return sets, err
 }
 
-// addChanged adds to the counts of images what became of the findings of packages. before is what countsBySet returned before it, deltas what
-// recount returned.
+// addChanged adds to the counts of images what became of the findings of packages, and notes what can be done about them. before is what countsBySet returned
+// before it, deltas what recount returned.
 func (t *txn) addChanged(packages []int64, before map[int64]setDeltas, deltas map[int64]countsDelta) error {
+	t.noteReachedFixes(packages, nil)
 	after, err := t.countsBySet(packages)
 	if err != nil {
 		return err
@@ -150,13 +161,12 @@ func (t *txn) addChanged(packages []int64, before map[int64]setDeltas, deltas ma
 	return t.addToImages(changed)
 }
 
-// since is what has to be added to other counts for these.
+// since is what has to be added to other counts for these, also if it is nothing.
 func (s setDeltas) since(before setDeltas) setDeltas {
 	all := maps.Clone(s)
 	for set, counts := range before {
 		all[set] = all[set].minus(counts)
 	}
-	maps.DeleteFunc(all, func(_ reachSet, delta countsDelta) bool { return delta == countsDelta{} })
 	return all
 }
 
@@ -249,3 +259,29 @@ func (c *covers) has(set reachSet, image int64) bool {
 func (c *covers) hasBut(set reachSet, but, image int64) bool {
 	return slices.ContainsFunc(c.sets[set], func(reach int64) bool { return reach != but && c.reached[reach][image] })
 }
+
+// packageCovers tells in which images any finding of a package is suppressed.
+type packageCovers struct {
+	sets   map[int64]reachSet
+	covers *covers
+}
+
+// readPackageCovers reads of packages in which of some images any finding is suppressed.
+func readPackageCovers(tx *gorm.DB, packages, images []int64) (*packageCovers, error) {
+	p := &packageCovers{sets: map[int64]reachSet{}}
+	err := inParts(packages, func(part []int64) error {
+		sets, err := setsOfPackages(tx, part)
+		maps.Copy(p.sets, sets)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if p.covers, err = newCovers(seen{}, slices.Collect(maps.Values(p.sets))); err != nil {
+		return nil, err
+	}
+	return p, p.covers.readSome(tx, images)
+}
+
+// has reports whether any finding of a package is suppressed in an image.
+func (p *packageCovers) has(id, image int64) bool { return p.covers.has(p.sets[id], image) }

@@ -100,11 +100,11 @@ func (r *fixReader) pairs(entries []fixEntry) (map[fixPlace][]fixPair, error) {
 		return nil, err
 	}
 	others := slices.DeleteFunc(slices.Clone(entries), func(e fixEntry) bool { return e.Fix.Action == fixTag || e.Fix.Action == fixBase })
-	shared, err := r.ownPairs(others, pairs)
+	shared, own, err := r.ownPairs(others, pairs)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.sharedPairs(shared, pairs); err != nil {
+	if err := r.sharedPairs(shared, own, pairs); err != nil {
 		return nil, err
 	}
 	for _, list := range pairs {
@@ -118,22 +118,22 @@ func (r *fixReader) pairs(entries []fixEntry) (map[fixPlace][]fixPair, error) {
 // pairColumns are the columns of fixPair over findings f, behind those that tell pairs apart.
 var pairColumns = "SUM(v.risk_micros) AS risk_micros, " + severitySums()
 
-// ownPairs adds the packages whose findings differ from image to image, and returns the entries of which others are missing.
-func (r *fixReader) ownPairs(entries []fixEntry, pairs map[fixPlace][]fixPair) (shared []fixEntry, err error) {
-	divided, err := someDivided(r.tx)
-	if err != nil {
-		return nil, err
-	}
+// packageInImage is a package that an image holds.
+type packageInImage struct{ image, packageID int64 }
+
+// ownPairs adds the packages whose findings are not those of other images, and returns the entries of which others are missing, and which packages of their
+// images are not.
+func (r *fixReader) ownPairs(entries []fixEntry, pairs map[fixPlace][]fixPair) (shared []fixEntry, own map[packageInImage]bool, err error) {
 	live := map[int64]bool{}
 	if r.placed() {
 		for _, id := range r.live {
 			live[id] = true
 		}
 	}
-	var own, others []int64
+	var all, others []int64
 	for i := range entries {
 		if id := entries[i].Fix.ImagePk; live[id] {
-			own = append(own, id)
+			all = append(all, id)
 		} else {
 			shared = append(shared, entries[i])
 			others = append(others, id)
@@ -144,17 +144,67 @@ func (r *fixReader) ownPairs(entries []fixEntry, pairs map[fixPlace][]fixPair) (
 		err := findings.Group("ip.image_pk, action, ip.package_pk, p.fingerprint").
 			Select("ip.image_pk, " + fixActionOf + " AS action, ip.package_pk, p.fingerprint, " + pairColumns).Scan(&found).Error
 		for i := range found {
-			place := found[i].place()
-			pairs[place] = append(pairs[place], found[i])
+			if pair := &found[i]; live[pair.ImagePk] || own[packageInImage{pair.ImagePk, pair.PackagePk}] {
+				pairs[pair.place()] = append(pairs[pair.place()], *pair)
+			}
 		}
 		return err
 	}
-	err = inParts(distinctIDs(own), func(part []int64) error { return read(r.openFindings(part)) })
-	if err != nil || !divided {
-		return shared, err
+	err = inParts(distinctIDs(all), func(part []int64) error { return read(r.openFindings(part)) })
+	if err != nil {
+		return nil, nil, err
 	}
-	return shared, inParts(distinctIDs(others), func(part []int64) error {
-		return read(r.openFindings(part).Where("EXISTS (SELECT 1 FROM package_fixes d WHERE d.package_pk = ip.package_pk AND d.divided = 1)"))
+	others = distinctIDs(others)
+	if own, err = r.ownPackages(others); err != nil {
+		return nil, nil, err
+	}
+	packages := make([]int64, 0, len(own))
+	for held := range own {
+		packages = append(packages, held.packageID)
+	}
+	return shared, own, eachHolding(others, distinctIDs(packages), func(images, packages []int64) error {
+		return read(r.openFindings(images).Where("ip.package_pk IN ?", packages))
+	})
+}
+
+// ownPackages are the packages of images of which findings are suppressed there, and those of which package_fixes has no sums.
+func (r *fixReader) ownPackages(images []int64) (map[packageInImage]bool, error) {
+	own := map[packageInImage]bool{}
+	if divided, err := someDivided(r.tx); err != nil || !divided {
+		return own, err
+	}
+	return own, inParts(images, func(part []int64) error {
+		holders := map[int64][]int64{}
+		query := r.tx.Table("image_packages AS ip").Joins("CROSS JOIN package_fixes pf").
+			Where("ip.image_pk IN ? AND ip.excluded = 0 AND pf.package_pk = ip.package_pk AND pf.divided <> 0", part)
+		err := eachList(query, r.s.db.Dialect(), "ip.package_pk", "ip.image_pk", func(id int64, images []int64) { holders[id] = images })
+		if err != nil {
+			return err
+		}
+		packages, earlier := slices.Sorted(maps.Keys(holders)), map[int64]bool{}
+		err = inParts(packages, func(part []int64) error {
+			var ids []int64
+			err := r.tx.Raw("SELECT package_pk FROM package_fixes WHERE package_pk IN ? AND divided = ?", part, earlierDivided).Scan(&ids).Error
+			for _, id := range ids {
+				earlier[id] = true
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		suppressed, err := readPackageCovers(r.tx, packages, part)
+		if err != nil {
+			return err
+		}
+		for id, images := range holders {
+			for _, image := range images {
+				if earlier[id] || suppressed.has(id, image) {
+					own[packageInImage{image, id}] = true
+				}
+			}
+		}
+		return nil
 	})
 }
 
@@ -166,13 +216,16 @@ func (p *fixPair) place() fixPlace {
 	return fixPlace{p.ImagePk, p.Action, 0}
 }
 
-// sharedPairs adds the packages without divided findings, which are read once for all images that hold them.
-func (r *fixReader) sharedPairs(entries []fixEntry, pairs map[fixPlace][]fixPair) error {
+// sharedPairs adds the packages that are not the images' own, which are read once for all images that hold them.
+func (r *fixReader) sharedPairs(entries []fixEntry, own map[packageInImage]bool, pairs map[fixPlace][]fixPair) error {
 	holders := map[int64]map[int64][]int64{fixUpdate: {}, fixRebuild: {}, fixWait: {}} // The images by action and package.
 	images := map[int64][]int64{}
 	for i := range entries {
 		fix := &entries[i].Fix
 		if fix.Action == fixUpdate {
+			if own[packageInImage{fix.ImagePk, fix.PackagePk}] {
+				continue
+			}
 			holders[fixUpdate][fix.PackagePk] = append(holders[fixUpdate][fix.PackagePk], fix.ImagePk)
 		} else {
 			images[fix.Action] = append(images[fix.Action], fix.ImagePk)
@@ -181,9 +234,12 @@ func (r *fixReader) sharedPairs(entries []fixEntry, pairs map[fixPlace][]fixPair
 	for action, with := range map[int64]string{fixRebuild: "pf.distro = 1 AND pf.fix_findings > 0", fixWait: "pf.rest_findings > 0"} {
 		err := inParts(distinctIDs(images[action]), func(part []int64) error {
 			query := r.tx.Table("image_packages AS ip").Joins("CROSS JOIN package_fixes pf").
-				Where("ip.image_pk IN ? AND ip.excluded = 0 AND pf.package_pk = ip.package_pk AND pf.divided = 0", part).Where(with)
+				Where("ip.image_pk IN ? AND ip.excluded = 0 AND pf.package_pk = ip.package_pk", part).Where(with)
 			return eachList(query, r.s.db.Dialect(), "ip.package_pk", "ip.image_pk", func(id int64, list []int64) {
-				holders[action][id] = append(holders[action][id], list...)
+				list = slices.DeleteFunc(list, func(image int64) bool { return own[packageInImage{image, id}] })
+				if len(list) > 0 {
+					holders[action][id] = append(holders[action][id], list...)
+				}
 			})
 		})
 		if err != nil {
@@ -194,7 +250,7 @@ func (r *fixReader) sharedPairs(entries []fixEntry, pairs map[fixPlace][]fixPair
 		err := inParts(slices.Sorted(maps.Keys(held)), func(part []int64) error {
 			var found []fixPair
 			err := r.tx.Table("package_fixes AS pf").Joins("CROSS JOIN findings f").Joins("CROSS JOIN vulnerabilities v").
-				Where("pf.package_pk IN ? AND pf.divided = 0 AND f.package_pk = pf.package_pk AND v.id = f.vulnerability_pk", part).
+				Where("pf.package_pk IN ? AND f.package_pk = pf.package_pk AND v.id = f.vulnerability_pk", part).
 				Where(shown+" AND "+unsuppressed, r.current, r.current).Where("f.fixable = ?", fixableOf(action)).
 				Group("pf.package_pk, pf.fingerprint").Select("pf.package_pk, pf.fingerprint, " + pairColumns).Scan(&found).Error
 			for _, pair := range found {

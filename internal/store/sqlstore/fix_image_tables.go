@@ -10,7 +10,8 @@ import (
 
 // The actions of image_fixes.
 const (
-	// fixSummary counts the updates of packages without divided findings, which have no rows of their own; kev counts those that close one in KEV.
+	// fixSummary counts the updates that have no rows of their own; kev counts those that close one in KEV. An update has one in images in which it closes
+	// less than package_fixes says, also if it closes nothing there.
 	fixSummary int64 = iota
 	fixUpdate
 	fixRebuild
@@ -109,9 +110,10 @@ func (s *imageFixSums) list() []imageFix {
 	return slices.DeleteFunc(slices.Clone(s[:]), func(row imageFix) bool { return row.Findings == 0 })
 }
 
-// addToImageFixes adds what became of packages without divided findings to the rows of the matched images that hold them, apart from those that were
-// computed again. Rows that a previous version of the program has left behind may become wrong by that: they are computed again.
+// addToImageFixes adds what became of packages to the rows of the matched images that hold them, apart from those that were computed again. Rows that a
+// previous version of the program has left behind may become wrong by that: they are computed again.
 func (t *txn) addToImageFixes(changed map[int64]packageFixChange, computed map[int64]bool, current int64) error {
+	maps.DeleteFunc(changed, func(_ int64, change packageFixChange) bool { return change.before.Sums == change.after.Sums })
 	deltas := map[int64]*imageFixSums{}
 	err := inParts(slices.Sorted(maps.Keys(changed)), func(part []int64) error {
 		return t.eachHolder(part, func(id, image int64) {
@@ -213,8 +215,9 @@ func (t *txn) imageFixesOf(images []int64, current int64) (map[int64][]imageFix,
 				return
 			}
 			if fix.Divided != 0 {
+				everywhere := fix.Sums.FixFindings
 				fix.Sums = divided.in(id, image)
-				if fix.Distro == 0 && fix.Sums.FixFindings > 0 {
+				if fix.Distro == 0 && fix.Sums.FixFindings != everywhere {
 					updates[image] = append(updates[image], imageFix{
 						ImagePk: image, Action: fixUpdate, PackagePk: id, Fingerprint: fix.Fingerprint,
 						RiskMicros: fix.Sums.FixRisk, Kev: fix.Sums.FixKev, Findings: fix.Sums.FixFindings,
@@ -252,6 +255,9 @@ func (t *txn) sumImageFixes(images []int64, add func(map[int64]packageFix, holde
 		if err != nil {
 			return err
 		}
+		if err := t.undivide(fixes, holders, images); err != nil {
+			return err
+		}
 		return add(fixes, func(visit func(id, image int64)) error {
 			for id := range fixes {
 				for _, image := range holders[id] {
@@ -261,6 +267,27 @@ func (t *txn) sumImageFixes(images []int64, add func(map[int64]packageFix, holde
 			return nil
 		})
 	})
+}
+
+// undivide makes fixes without divided findings of those packages that have none in the images that hold them, of some.
+func (t *txn) undivide(fixes map[int64]packageFix, holders map[int64][]int64, images []int64) error {
+	var divided []int64
+	for id := range fixes {
+		if fixes[id].Divided == someDivide {
+			divided = append(divided, id)
+		}
+	}
+	suppressed, err := readPackageCovers(t.DB, divided, images)
+	if err != nil {
+		return err
+	}
+	for _, id := range divided {
+		if fix := fixes[id]; !slices.ContainsFunc(holders[id], func(image int64) bool { return suppressed.has(id, image) }) {
+			fix.Divided = 0
+			fixes[id] = fix
+		}
+	}
+	return nil
 }
 
 // sumAllImageFixes is sumImageFixes of all images. It begins with the packages that have findings.

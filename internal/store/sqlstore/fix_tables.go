@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -14,8 +15,8 @@ import (
 )
 
 // Fixes are ordered by two tables that are written with what they follow from, as those in held.go are. package_fixes has the packages of matched
-// images that have findings, with what a fix of the package closes and what remains: that is the same in each image, unless findings are divided.
-// image_fixes has, of each matched image, the sums over its packages, and what updates of packages with divided findings close there.
+// images that have findings, with what a fix of the package closes and what remains in each image, apart from those in which findings are suppressed.
+// image_fixes has, of each matched image, the sums over its packages, and what updates close there that close less than package_fixes says.
 
 // allFixPackages is from how many packages with divided findings on all images are computed again, without looking up which hold them.
 const allFixPackages = 2000
@@ -47,7 +48,14 @@ const fixSumColumns = `SUM(CASE WHEN f.fixable = 1 THEN v.risk_micros ELSE 0 END
 // fromDistribution is 1 for packages p of a distribution, and otherwise 0.
 var fromDistribution = "CASE WHEN p.type IN ('" + strings.Join(model.DistributionTypes(), "','") + "') THEN 1 ELSE 0 END"
 
-// packageFix is a row of package_fixes. One with divided findings has no sums.
+// The values of package_fixes.divided for packages with divided findings.
+const (
+	// earlierDivided was written up to record 140: the row has no sums, and the update a row of image_fixes in each image in which it closes anything.
+	earlierDivided int64 = 1 + iota
+	someDivide
+)
+
+// packageFix is a row of package_fixes.
 type packageFix struct {
 	PackagePk       int64
 	Fingerprint     string
@@ -64,7 +72,7 @@ func (f *packageFix) values() []any {
 	return []any{f.PackagePk, f.Fingerprint, f.Distro, f.Divided, s.FixRisk, s.FixKev, s.FixFindings, s.RestRisk, s.RestKev, s.RestFindings}
 }
 
-// update is what an update of a package without divided findings is in each image that holds it.
+// update is what an update of a package is in each image that holds it, apart from those that have a row of their own.
 func (f *packageFix) update() imageFix {
 	return imageFix{
 		Action: fixUpdate, PackagePk: f.PackagePk, Fingerprint: f.Fingerprint, RiskMicros: f.Sums.FixRisk, Kev: f.Sums.FixKev, Findings: f.Sums.FixFindings,
@@ -74,11 +82,22 @@ func (f *packageFix) update() imageFix {
 // noteFixes notes that what can be done about packages or images may have changed. Packages are those whose findings, suppressions or levels changed: all
 // images that hold one with divided findings are computed again. What changes in one image only is noted with this image.
 func (t *txn) noteFixes(packages []int64, images ...int64) {
+	t.noteReachedFixes(nil, images)
+	for _, id := range packages {
+		t.fixPackages[id] = true
+	}
+}
+
+// noteReachedFixes is noteFixes for packages that change in the same way in each image, apart from those in which a finding of theirs is or was suppressed:
+// these images are noted, too.
+func (t *txn) noteReachedFixes(packages, images []int64) {
 	if t.fixPackages == nil {
 		t.fixPackages, t.fixImages = map[int64]bool{}, map[int64]bool{}
 	}
 	for _, id := range packages {
-		t.fixPackages[id] = true
+		if _, noted := t.fixPackages[id]; !noted {
+			t.fixPackages[id] = false
+		}
 	}
 	for _, id := range images {
 		t.fixImages[id] = true
@@ -104,7 +123,7 @@ func (t *txn) refreshFixes() error {
 	}
 	var divided []int64
 	for id, change := range changed {
-		if change.divided() {
+		if change.divided() && (t.fixPackages[id] || change.before.Divided == earlierDivided) {
 			divided = append(divided, id)
 			delete(changed, id)
 		}
@@ -239,9 +258,6 @@ func readPackageFixes(query *gorm.DB) (map[int64]packageFix, error) {
 	}
 	fixes := make(map[int64]packageFix, len(rows))
 	for _, row := range rows {
-		if row.Divided != 0 {
-			row.Sums = fixSums{}
-		}
 		fixes[row.PackagePk] = row
 	}
 	return fixes, nil
@@ -253,5 +269,5 @@ func packageFixesOf(tx *gorm.DB, packages []int64, current int64) (map[int64]pac
 		Where("h.level = ? AND p.id = h.package_pk AND f.package_pk = h.package_pk AND v.id = f.vulnerability_pk", heldMatched).
 		Where(shown+" AND "+unsuppressed, current, current)
 	return readPackageFixes(of(found, "h.package_pk", packages).Group("h.package_pk, h.fingerprint, p.type").
-		Select("h.package_pk, h.fingerprint, " + fromDistribution + " AS distro, MAX(CASE WHEN " + isDivided + " THEN 1 ELSE 0 END) AS divided, " + fixSumColumns))
+		Select("h.package_pk, h.fingerprint, " + fromDistribution + " AS distro, " + fmt.Sprintf("MAX(CASE WHEN "+isDivided+" THEN %d ELSE 0 END)", someDivide) + " AS divided, " + fixSumColumns))
 }

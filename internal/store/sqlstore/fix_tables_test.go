@@ -60,7 +60,7 @@ func wantedPackageFixes(found []foundFix) map[int64]packageFix {
 		p := packages[f.PackagePk]
 		p.PackagePk, p.Fingerprint, p.Distro = f.PackagePk, f.Fingerprint, boolean(slices.Contains(model.DistributionTypes(), f.Type))
 		if f.Divided > 0 {
-			p.Divided = 1
+			p.Divided = someDivide
 		}
 		switch sums := &p.Sums; {
 		case counted[f.FindingID]: // In another image.
@@ -72,41 +72,41 @@ func wantedPackageFixes(found []foundFix) map[int64]packageFix {
 		counted[f.FindingID] = true
 		packages[f.PackagePk] = p
 	}
-	for id, p := range packages {
-		if p.Divided != 0 {
-			p.Sums = fixSums{}
-			packages[id] = p
-		}
-	}
 	return packages
 }
 
+func placeOf(row *imageFix) fixPlace { return fixPlace{row.ImagePk, row.Action, row.PackagePk} }
+
 func wantedImageFixes(found []foundFix, packages map[int64]packageFix) []imageFix {
 	images := map[fixPlace]imageFix{}
-	updates := map[fixPlace]int64{} // Of packages without divided findings; they have one row for each image.
 	for _, f := range found {
-		if f.Suppressed > 0 {
-			continue
-		}
 		row := imageFix{ImagePk: f.ImagePk}
-		switch p := packages[f.PackagePk]; {
+		switch {
 		case f.Fixable == 0:
 			row.Action, row.Waits = fixWait, 1
-		case p.Distro != 0:
+		case packages[f.PackagePk].Distro != 0:
 			row.Action = fixRebuild
-		case p.Divided != 0:
-			row.Action, row.PackagePk, row.Fingerprint = fixUpdate, f.PackagePk, f.Fingerprint
 		default:
-			updates[fixPlace{f.ImagePk, fixUpdate, f.PackagePk}] += f.Kev
-			continue
+			row.Action, row.PackagePk, row.Fingerprint = fixUpdate, f.PackagePk, f.Fingerprint
 		}
-		place := fixPlace{row.ImagePk, row.Action, row.PackagePk}
-		row.RiskMicros, row.Kev, row.Findings = images[place].RiskMicros+f.RiskMicros, images[place].Kev+f.Kev, images[place].Findings+1
-		images[place] = row
+		row.RiskMicros, row.Kev, row.Findings = images[placeOf(&row)].RiskMicros, images[placeOf(&row)].Kev, images[placeOf(&row)].Findings
+		if f.Suppressed == 0 {
+			row.RiskMicros, row.Kev, row.Findings = row.RiskMicros+f.RiskMicros, row.Kev+f.Kev, row.Findings+1
+		}
+		images[placeOf(&row)] = row
 	}
-	for update, kev := range updates {
-		place := fixPlace{update.image, fixSummary, 0}
-		images[place] = imageFix{ImagePk: update.image, Action: fixSummary, Kev: images[place].Kev + min(kev, 1), Findings: images[place].Findings + 1}
+	for place, row := range maps.Clone(images) {
+		switch {
+		case row.Action != fixUpdate:
+			if row.Findings == 0 {
+				delete(images, place)
+			}
+		case row.Findings == packages[row.PackagePk].Sums.FixFindings:
+			delete(images, place)
+			all := fixPlace{row.ImagePk, fixSummary, 0}
+			sum := images[all]
+			images[all] = imageFix{ImagePk: row.ImagePk, Action: fixSummary, Kev: sum.Kev + min(row.Kev, 1), Findings: sum.Findings + 1}
+		}
 	}
 	return slices.SortedFunc(maps.Values(images), func(a, b imageFix) int {
 		return gocmp.Or(gocmp.Compare(a.ImagePk, b.ImagePk), gocmp.Compare(a.Action, b.Action), gocmp.Compare(a.PackagePk, b.PackagePk))

@@ -316,7 +316,7 @@ func (r *fixReader) storedTotal() (int, error) {
 
 // storedEntries reads the entries of a page that have rows.
 func (r *fixReader) storedEntries() ([]fixEntry, error) {
-	rows := r.stored(r.tx.Table("image_fixes AS x").Joins("JOIN images i ON i.id = x.image_pk")).Where("x.action <> ?", fixSummary)
+	rows := r.stored(r.tx.Table("image_fixes AS x").Joins("JOIN images i ON i.id = x.image_pk")).Where("x.action <> ? AND x.findings > 0", fixSummary)
 	if r.query.Kind != "" {
 		rows = rows.Where("x.action = ?", fixActions[r.query.Kind])
 	}
@@ -338,7 +338,10 @@ const (
 	mostUpdates  = 512
 )
 
-// updateEntries reads the entries of a page that are updates of packages without divided findings. They are the same in each image that holds a package,
+// noOwnFix is the condition that the update of package pf in an image that holds it (ip) has no row of its own in image_fixes.
+var noOwnFix = fmt.Sprintf("(pf.divided = 0 OR NOT EXISTS (SELECT 1 FROM image_fixes x WHERE x.image_pk = ip.image_pk AND x.action = %d AND x.package_pk = ip.package_pk))", fixUpdate)
+
+// updateEntries reads the entries of a page that are updates without rows of their own. They are the same in each image that holds a package,
 // so the packages are read in the order of their risk, and the images that hold each.
 func (r *fixReader) updateEntries() ([]fixEntry, error) {
 	if r.query.Kind != "" && r.query.Kind != store.FixUpdate || r.after != nil && r.after.Fix.Waits != 0 {
@@ -368,7 +371,8 @@ func (r *fixReader) updateEntries() ([]fixEntry, error) {
 			ids[i] = packages[i].PackagePk
 		}
 		holders := map[int64][]int64{}
-		query := r.tx.Table("image_packages AS ip").Where("ip.package_pk IN ? AND ip.excluded = 0", ids)
+		query := r.tx.Table("package_fixes AS pf").Joins("CROSS JOIN image_packages ip").
+			Where("pf.package_pk IN ? AND ip.package_pk = pf.package_pk AND ip.excluded = 0 AND "+noOwnFix, ids)
 		err = eachList(query, r.s.db.Dialect(), "ip.package_pk", "ip.image_pk", func(id int64, list []int64) {
 			holders[id] = slices.DeleteFunc(list, func(image int64) bool { return elsewhere[image] || r.among != nil && !r.among[image] })
 		})
@@ -389,13 +393,13 @@ func (r *fixReader) updateEntries() ([]fixEntry, error) {
 	return entries, nil
 }
 
-// updatesOf reads the entries of a page that are updates of packages without divided findings in a few images.
+// updatesOf reads the entries of a page that are updates without rows of their own in a few images.
 func (r *fixReader) updatesOf(images []int64) ([]fixEntry, error) {
 	var entries []fixEntry
 	err := inParts(images, func(part []int64) error {
 		rows := r.tx.Table("image_packages AS ip").Joins("CROSS JOIN package_fixes pf").Joins("CROSS JOIN images i").
-			Where("ip.image_pk IN ? AND ip.excluded = 0 AND pf.package_pk = ip.package_pk AND pf.distro = 0 AND pf.divided = 0 AND pf.fix_findings > 0", part).
-			Where("i.id = ip.image_pk").
+			Where("ip.image_pk IN ? AND ip.excluded = 0 AND pf.package_pk = ip.package_pk AND pf.distro = 0 AND pf.fix_findings > 0", part).
+			Where("i.id = ip.image_pk AND " + noOwnFix).
 			Select("ip.image_pk, pf.package_pk, pf.fingerprint, 0 AS waits, pf.fix_risk AS risk_micros, pf.fix_kev AS kev, pf.fix_findings AS findings, i.image_id, i.platform")
 		if r.query.KEV {
 			rows = rows.Where("pf.fix_kev > 0")
@@ -417,7 +421,7 @@ func (r *fixReader) updatesOf(images []int64) ([]fixEntry, error) {
 
 // nextUpdates reads packages behind an entry, in the order of their risk. That of the entry is among them if it may have images behind it.
 func (r *fixReader) nextUpdates(last *fixEntry, limit int) ([]packageFix, error) {
-	query := r.tx.Table("package_fixes AS pf").Where("pf.distro = 0 AND pf.divided = 0 AND pf.fix_findings > 0")
+	query := r.tx.Table("package_fixes AS pf").Where("pf.distro = 0 AND pf.fix_findings > 0")
 	if r.query.KEV {
 		query = query.Where("pf.fix_kev > 0")
 	}
@@ -428,9 +432,19 @@ func (r *fixReader) nextUpdates(last *fixEntry, limit int) ([]packageFix, error)
 		}
 		query = query.Where("pf.fix_risk <= ? AND (pf.fix_risk < ? OR pf.fingerprint "+beyond+" ?)", last.Fix.RiskMicros, last.Fix.RiskMicros, last.Fix.Fingerprint)
 	}
+	query = query.Select("pf.*").Order("pf.fix_risk DESC, pf.fingerprint").Limit(limit).Session(&gorm.Session{})
 	var packages []packageFix
-	err := query.Select("pf.*").Order("pf.fix_risk DESC, pf.fingerprint").Limit(limit).Scan(&packages).Error
-	return packages, err
+	for _, divided := range []int64{0, someDivide} { // Each is read in the order of an index.
+		var some []packageFix
+		if err := query.Where("pf.divided = ?", divided).Scan(&some).Error; err != nil {
+			return nil, err
+		}
+		packages = append(packages, some...)
+	}
+	slices.SortFunc(packages, func(a, b packageFix) int {
+		return cmp.Or(cmp.Compare(b.Sums.FixRisk, a.Sums.FixRisk), cmp.Compare(a.Fingerprint, b.Fingerprint))
+	})
+	return packages[:min(len(packages), limit)], nil
 }
 
 // updatesIn makes entries of packages in the images that hold them, behind the page's token: as many as there is room for at least, if there are.

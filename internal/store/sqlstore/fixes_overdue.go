@@ -94,10 +94,12 @@ type overdueReader struct {
 	*fixReader
 	// packages are the rows of package_fixes.
 	packages map[int64]packageFix
-	// groups are updates of packages without divided findings, and held is how many images these have together. There may be a million.
+	// rows are the updates that have a row of their own in image_fixes.
+	rows map[fixPlace]bool
+	// groups are the other updates, and held is how many images these have together. There may be a million.
 	groups []fixGroup
 	held   int
-	// own counts the findings of others by what has a row in image_fixes.
+	// own counts the findings of what has a row in image_fixes.
 	own   map[fixPlace]int
 	total int
 }
@@ -136,6 +138,9 @@ func (r *fixReader) overdueEntries() (entries []fixEntry, total int, err error) 
 	if err := o.readPackages(slices.Sorted(maps.Keys(held.findings))); err != nil {
 		return nil, 0, err
 	}
+	if err := o.readRows(images); err != nil {
+		return nil, 0, err
+	}
 	o.prune(held.findings)
 	if err := counter.each(images, o.add); err != nil {
 		return nil, 0, err
@@ -156,6 +161,20 @@ func (o *overdueReader) readPackages(ids []int64) error {
 			var p packageFix
 			err := scan(&p.PackagePk, &p.Fingerprint, &p.Distro, &p.Divided, &p.Sums.FixRisk, &p.Sums.FixKev, &p.Sums.FixFindings)
 			o.packages[p.PackagePk] = p
+			return err
+		})
+	})
+}
+
+// readRows reads which updates in images have a row of their own; nil stands for all images. Only packages with divided findings have any.
+func (o *overdueReader) readRows(images []int64) error {
+	o.rows = map[fixPlace]bool{}
+	return eachPart(images, func(part []int64) error {
+		rows := of(o.tx.Table("image_fixes AS x").Where("x.action = ?", fixUpdate), "x.image_pk", part).Select("x.image_pk, x.package_pk")
+		return eachRow(rows, func(scan func(...any) error) error {
+			place := fixPlace{action: fixUpdate}
+			err := scan(&place.image, &place.packageID)
+			o.rows[place] = true
 			return err
 		})
 	})
@@ -194,7 +213,7 @@ func (o *overdueReader) add(packageID int64, images []int64, counts []dueCount) 
 		case fixed == 0:
 		case pkg.Distro != 0:
 			o.own[fixPlace{image, fixRebuild, 0}] += fixed
-		case pkg.Divided != 0:
+		case o.rows[fixPlace{image, fixUpdate, packageID}]:
 			o.own[fixPlace{image, fixUpdate, packageID}] += fixed
 		default:
 			updates[fixed] = append(updates[fixed], image)

@@ -289,7 +289,6 @@ func (w *answerWriter) writeShown(ids []int64) error {
 	if err := w.writeDiff(); err != nil {
 		return err
 	}
-	w.noteFixes(ids)
 	w.noteTags(nil, ids)
 	deltas, err := w.recount(ids, removed)
 	if err != nil {

@@ -26,7 +26,8 @@ type txn struct {
 	namespaces namespaceNumbers
 	// movedImages are those that were given to moved.
 	movedImages map[int64]bool
-	// fixPackages and fixImages are those that were given to noteFixes; fixAll says that all packages may have changed.
+	// fixPackages and fixImages are those that were given to noteFixes and noteReachedFixes, packages with whether noteFixes got them; fixAll says that all
+	// packages may have changed.
 	fixPackages, fixImages map[int64]bool
 	fixAll                 bool
 	// tagLookups, tagPackages and tagImages are those that were given to noteTags.
