@@ -80,6 +80,8 @@ type packageSearch struct {
 	divided dividing
 	current int64
 	view    seen
+	// listed has what the chosen images hold, as eachPackageList has it; nil if it was not read, or is too much.
+	listed map[int64][]int64
 	// due selects the packages with a finding that is due as asked for; nil when all are.
 	due *gorm.DB
 }
@@ -261,12 +263,17 @@ func (q *packageSearch) count() string {
 	return "h.%[1]s - COALESCE(s.%[1]s, 0)"
 }
 
+// images selects the chosen images c.
+func (q *packageSearch) images(tx *gorm.DB) *gorm.DB {
+	if q.ImageID != "" {
+		return q.ofChosen(tx, tx.Table("(?) AS c", tx.Table("images AS i").Select("i.id AS image_pk").Where("i.image_id = ?", q.ImageID)), "c.image_pk")
+	}
+	return tx.Table("(?) AS c", q.chosen.images(tx))
+}
+
 // counting selects the chosen images c in which findings count. For who sees some namespaces, these are the matched ones.
 func (q *packageSearch) counting(tx *gorm.DB) *gorm.DB {
-	images := tx.Table("(?) AS c", q.chosen.images(tx))
-	if q.ImageID != "" {
-		images = q.ofChosen(tx, tx.Table("(?) AS c", tx.Table("images AS i").Select("i.id AS image_pk").Where("i.image_id = ?", q.ImageID)), "c.image_pk")
-	}
+	images := q.images(tx)
 	if !q.chosen.in.All() {
 		images = images.Where(isMatched)
 	}
@@ -393,8 +400,8 @@ func (q *packageSearch) readHolders(tx *gorm.DB, ids []int64, byID map[int64]*st
 	for i, id := range ids {
 		members[id] = []*groupMember{{group: i}}
 	}
-	holders := &holdersOf{rows: q.holders(tx)}
-	if q.ImageID == "" && !q.chosen.everywhere() {
+	holders := &holdersOf{rows: q.holders(tx), lists: q.listed, excluded: true}
+	if q.listed == nil && q.ImageID == "" && !q.chosen.everywhere() {
 		holders.rows = tx.Table("image_packages AS ip")
 		if err := holders.limit(tx, q.chosen.images(tx), q.fewChosen); err != nil {
 			return err

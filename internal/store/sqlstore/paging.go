@@ -2,6 +2,8 @@ package sqlstore
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"gorm.io/gorm"
 
@@ -74,6 +76,15 @@ func readEntries[T any](tx, entries *gorm.DB, keys []sqldb.SortKey, page store.P
 	}
 	rows, next, err = cutPage(rows, page.Limit(), token, keys, value)
 	return rows, next, total, err
+}
+
+// ofTable returns keys with the columns of another table.
+func ofTable(table string, keys []sqldb.SortKey) []sqldb.SortKey {
+	keys = slices.Clone(keys)
+	for i := range keys {
+		keys[i].Column = table + keys[i].Column[strings.IndexByte(keys[i].Column, '.'):]
+	}
+	return keys
 }
 
 // equals adds the condition that a column is a text, unless that is "".
