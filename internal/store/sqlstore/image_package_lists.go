@@ -97,7 +97,7 @@ func (s *someImages) matched() []int64 {
 }
 
 // keptNumbers is how many numbers of packages heldSets keep by image.
-const keptNumbers = 250_000
+const keptNumbers = 500_000
 
 // heldSets are the packages that some images hold.
 type heldSets struct {
@@ -108,9 +108,9 @@ type heldSets struct {
 }
 
 // readHeld reads which packages images hold. counts reports whether the packages of an image count.
-func readHeld(tx *gorm.DB, d sqldb.Dialect, images []int64, counts func(image int64) bool) (*heldSets, error) {
+func (s *Store) readHeld(tx *gorm.DB, images []int64, counts func(image int64) bool) (*heldSets, error) {
 	h, number := &heldSets{lists: make(map[int64][]int64, len(images))}, 0
-	err := eachPackageList(tx, d, images, func(image int64, list []int64) {
+	err := eachPackageList(tx, s.db.Dialect(), images, func(image int64, list []int64) {
 		count := counts(image)
 		for _, one := range list {
 			h.held.add(one / 2)
@@ -118,7 +118,7 @@ func readHeld(tx *gorm.DB, d sqldb.Dialect, images []int64, counts func(image in
 				h.counted.add(one / 2)
 			}
 		}
-		if number += len(list); number > keptNumbers {
+		if number += len(list); number > s.keptNumbers {
 			h.lists = nil
 		} else {
 			h.lists[image] = list

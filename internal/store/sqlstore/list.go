@@ -106,7 +106,7 @@ func (s *Store) ListImages(ctx context.Context, in store.Namespaces, query store
 		if err != nil {
 			return err
 		}
-		visible, err := readVisible(tx, chosen)
+		visible, err := s.readVisible(tx, chosen)
 		if err != nil {
 			return err
 		}
@@ -180,19 +180,10 @@ func sortedImages(tx, filtered *gorm.DB, view seen) ([]imageRow, error) {
 	if err := filtered.Select("i.id").Scan(&ids).Error; err != nil {
 		return nil, err
 	}
-	at := make(map[int64]int, len(ids))
-	for i, id := range ids {
-		at[id] = i
-	}
-	rows := make([]imageRow, len(ids))
-	err := inParts(ids, func(part []int64) error {
-		var read []imageRow
-		err := tx.Table("images AS i").Joins(imageJoins).Select(imageColumns).Where("i.id IN ?", part).Scan(&read).Error
-		for i := range read {
-			rows[at[read[i].ID]] = read[i]
-		}
-		return err
-	})
+	rows, err := inOrderOf(ids, func(part []int64) (rows []imageRow, err error) {
+		err = tx.Table("images AS i").Joins(imageJoins).Select(imageColumns).Where("i.id IN ?", part).Scan(&rows).Error
+		return rows, err
+	}, func(r *imageRow) int64 { return r.ID })
 	if err != nil {
 		return nil, err
 	}

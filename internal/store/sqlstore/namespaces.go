@@ -126,12 +126,12 @@ type visibleTimes map[int64]int64
 const fewVisible = 4096
 
 // readVisible reads since when images are visible, nil if all are, if others are chosen, or if these are too many.
-func readVisible(tx *gorm.DB, chosen place) (visibleTimes, error) {
+func (s *Store) readVisible(tx *gorm.DB, chosen place) (visibleTimes, error) {
 	if chosen.in.All() || chosen.Where != (store.Where{}) {
 		return nil, nil //nolint:nilnil // The images are not known then.
 	}
 	visible, number := visibleTimes{}, 0
-	err := eachRow(visibleImages(tx, chosen.in).Select("m.image_pk, m.since").Limit(fewVisible+1), func(scan func(...any) error) error {
+	err := eachRow(visibleImages(tx, chosen.in).Select("m.image_pk, m.since").Limit(s.fewVisible+1), func(scan func(...any) error) error {
 		var image, since int64
 		if err := scan(&image, &since); err != nil {
 			return err
@@ -142,7 +142,7 @@ func readVisible(tx *gorm.DB, chosen place) (visibleTimes, error) {
 		number++
 		return nil
 	})
-	if err != nil || number > fewVisible {
+	if err != nil || number > s.fewVisible {
 		return nil, err
 	}
 	return visible, nil

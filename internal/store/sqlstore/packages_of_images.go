@@ -39,7 +39,7 @@ func (q *packageSearch) ofImages(tx *gorm.DB, token packageToken) (rows []packag
 		return nil, "", 0, false, err
 	}
 	all := q.chosen.in.All()
-	if p.heldSets, err = readHeld(tx, q.dialect, images.ids, func(image int64) bool { return all || images.isMatched(image) }); err != nil {
+	if p.heldSets, err = q.s.readHeld(tx, images.ids, func(image int64) bool { return all || images.isMatched(image) }); err != nil {
 		return nil, "", 0, false, err
 	}
 	q.listed = p.lists
@@ -107,7 +107,7 @@ func (p *imagePackages) page() (rows []packageEntry, done bool, err error) {
 			}
 		}
 	}
-	many := p.manyPackages
+	many := p.s.manyPackages
 	if len(fewer)+none > many {
 		return nil, false, nil
 	}

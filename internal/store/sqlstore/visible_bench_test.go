@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -59,6 +60,10 @@ func spreadHistory(tx *txn) error {
 		if err := tx.Execute("DELETE FROM " + table); err != nil {
 			return err
 		}
+	}
+	// The database became current when the images were visible and matched.
+	if err := errors.Join(tx.Execute("UPDATE images SET matched_at = 2"), tx.Execute("UPDATE generations SET current_since = 5")); err != nil {
+		return err
 	}
 	return filler{bulk}.historyIn(tx, visibleNamespaces)
 }

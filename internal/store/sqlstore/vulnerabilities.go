@@ -193,7 +193,7 @@ func (s *Store) matchedImages(tx *gorm.DB, chosen place) (*heldSets, error) {
 	if err != nil || images == nil {
 		return nil, err
 	}
-	return readHeld(tx, s.db.Dialect(), images.matched(), images.isMatched)
+	return s.readHeld(tx, images.matched(), images.isMatched)
 }
 
 // countingPackages are the packages that matched images hold and do not exclude which the query chooses, as a condition about findings f; nil of all images.
