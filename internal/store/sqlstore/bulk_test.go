@@ -241,28 +241,32 @@ func (f filler) uses(tx *txn) error {
 }
 
 // history writes what lists show of containers, changes, rollouts, days and events.
-func (f filler) history(tx *txn) error {
-	var containers, changes, rollouts, days, events []any
+func (f filler) history(tx *txn) error { return f.historyIn(tx, fleet.Namespaces) }
+
+// historyIn writes it of so many namespaces.
+func (f filler) historyIn(tx *txn, namespaces int) error {
+	namespaceOf := func(n int) string { return fmt.Sprintf("namespace-%d", n%namespaces) }
+	var containers, changes, rollouts, days, events, audience []any
 	states := []string{"Scanned", "Scanned", "Scanned", "Stale", "Pending", "Failed"}
 	for n := range f.Images {
 		image := fleet.Image(n).ImageID
 		state := states[n%len(states)]
 		reason := map[string]string{"Failed": "PullFailed"}[state]
-		containers = append(containers, "scope", fmt.Sprint(n), fleet.Namespace(n), fleet.Kind, f.Workload(n), fleet.Container,
+		containers = append(containers, "scope", fmt.Sprint(n), namespaceOf(n), fleet.Kind, f.Workload(n), fleet.Container,
 			image, "linux/amd64", image, 3, state, reason, "", 0, 1)
 	}
 	for n := range f.Changes() {
 		changes = append(changes, 1, 1+n%f.Packages(), fleet.CVE(n%f.CVEs()), "debian:distro:debian:12", int64(fleet.Severity(n)), number[fleet.KEV(n)], n%3, "severity", "", "")
 	}
 	for n := range f.Rollouts() {
-		rollouts = append(rollouts, n, "", fleet.Namespace(n), fleet.Kind, f.Workload(n), fleet.Container,
+		rollouts = append(rollouts, n, "", namespaceOf(n), fleet.Kind, f.Workload(n), fleet.Container,
 			fleet.Image(n).ImageID, "linux/amd64", fleet.Image(n+1).ImageID, "linux/amd64")
 	}
 	for day := range store.MaxTrendDays {
-		for namespace := range fleet.Namespaces + 1 {
+		for namespace := range namespaces + 1 {
 			name := ""
 			if namespace > 0 {
-				name = fleet.Namespace(namespace - 1)
+				name = namespaceOf(namespace - 1)
 			}
 			days = append(days, dayOf(time.Unix(0, 0).AddDate(0, 0, day)), "", name, 200, 200)
 			for range countColumns {
@@ -272,6 +276,7 @@ func (f filler) history(tx *txn) error {
 	}
 	for n := range f.Events() {
 		events = append(events, n+1, n, string(store.EventImageMatched), fmt.Sprintf("registry.example/image-%d", n), "linux/amd64", `{"counts":{"critical":1}}`)
+		audience = append(audience, n+1, namespaceOf(n))
 	}
 	for _, table := range []struct {
 		name    string
@@ -285,6 +290,7 @@ func (f filler) history(tx *txn) error {
 		{"rollouts", rolloutColumns, rollouts},
 		{"daily_sums", sumColumns, days},
 		{"events", []string{"seq", "at", "kind", "image_id", "platform", "data"}, events},
+		{"event_namespaces", []string{"seq", "namespace"}, audience},
 	} {
 		if err := tx.Insert(table.name, table.columns, table.values, ""); err != nil {
 			return fmt.Errorf("%s: %w", table.name, err)

@@ -23,7 +23,7 @@ var changeOrder = []sqldb.SortKey{
 }
 
 // visibleChangeOrder is the order for some namespaces: the IDs follow from when packages were known first, wherever that was.
-var visibleChangeOrder = append(slices.Clone(changeOrder[:4]), sqldb.SortKey{Column: "c.vulnerability_id"}, sqldb.SortKey{Column: "c.namespace"},
+var visibleChangeOrder = append(slices.Clone(changeOrder[:indexedOrder]), sqldb.SortKey{Column: "c.vulnerability_id"}, sqldb.SortKey{Column: "c.namespace"},
 	sqldb.SortKey{Column: "p.fingerprint"}, sqldb.SortKey{Column: variantOf})
 
 // changeToken is what a page token of changes belongs to.
@@ -78,9 +78,25 @@ func (s *Store) Changes(ctx context.Context, in store.Namespaces, query store.Ch
 		const withResultSets = "JOIN generations g ON g.number = c.generation"
 		order, changes := changeOrder, tx.Table("finding_changes AS c")
 		if !in.All() {
-			order, changes = visibleChangeOrder, visibleChanges(changes.Joins(withResultSets), in)
+			view, err := s.changesIn(tx, in)
+			if err != nil {
+				return err
+			}
+			order, changes = visibleChangeOrder, view.keep(changes.Joins(withResultSets))
 		}
-		filtered := filterChanges(changes, s.db.Dialect(), query).Session(&gorm.Session{})
+		filtered := filterChanges(changes, s.db.Dialect(), query)
+		if query.Build != "" {
+			var numbers []int64
+			if err := tx.Raw("SELECT g.number FROM generations g WHERE g.build_id = ?", query.Build).Scan(&numbers).Error; err != nil {
+				return err
+			}
+			if len(numbers) == 1 { // An index has most of the order then.
+				filtered = filtered.Where("c.generation = ?", numbers[0])
+			} else {
+				filtered = filtered.Where("c.generation IN (?)", numberList(numbers))
+			}
+		}
+		filtered = filtered.Session(&gorm.Session{})
 		counted := filtered
 		if query.Text != "" {
 			counted = filtered.Joins(withPackages)
@@ -94,12 +110,13 @@ func (s *Store) Changes(ctx context.Context, in store.Namespaces, query store.Ch
 		if err != nil {
 			return err
 		}
+		behind = behind.Joins(withPackages).Session(&gorm.Session{})
 		var rows []changeRow
-		if in.All() {
-			behind = behind.Joins(withResultSets)
+		if in.All() { // An index has the order.
+			err = behind.Joins(withResultSets).Select(changeColumns).Order(sqldb.OrderBy(order)).Limit(query.Limit() + 1).Scan(&rows).Error
+		} else {
+			rows, err = sortedChanges(behind, tx.Table("finding_changes AS c").Joins(withResultSets).Joins(withPackages), query.Limit()+1)
 		}
-		err = behind.Joins(withPackages).Select(changeColumns + ownOfVisible(in)).
-			Order(sqldb.OrderBy(order)).Limit(query.Limit() + 1).Scan(&rows).Error
 		if err != nil {
 			return err
 		}
@@ -115,11 +132,41 @@ func (s *Store) Changes(ctx context.Context, in store.Namespaces, query store.Ch
 	return page, nil
 }
 
+// indexedOrder are the columns of visibleChangeOrder that an index has in order.
+const indexedOrder = 4
+
+// sortedChanges reads the first changes of a query in the visibleChangeOrder. Only those are sorted of which an index does not show that they are behind, and
+// columns that they are not sorted by are read of the first alone.
+func sortedChanges(found, changes *gorm.DB, limit int) ([]changeRow, error) {
+	indexed := visibleChangeOrder[:indexedOrder]
+	var last []changeRow
+	err := found.Select("c.generation, c.severity, c.kev, c.kind").Order(sqldb.OrderBy(indexed)).Offset(limit - 1).Limit(1).Scan(&last).Error
+	if err != nil {
+		return nil, err
+	}
+	if len(last) > 0 {
+		values := make([]string, indexedOrder)
+		for i, key := range indexed {
+			values[i] = last[0].value(key.Column)
+		}
+		behind, arguments, err := sqldb.After(indexed, values)
+		if err != nil {
+			return nil, err
+		}
+		found = found.Where("NOT ("+behind+")", arguments...)
+	}
+	var ids []int64
+	if err := found.Select("c.id").Order(sqldb.OrderBy(visibleChangeOrder)).Limit(limit).Scan(&ids).Error; err != nil {
+		return nil, err
+	}
+	return inOrderOf(ids, func(part []int64) (rows []changeRow, err error) {
+		err = changes.Session(&gorm.Session{}).Select(changeColumns).Where("c.id IN ?", part).Scan(&rows).Error
+		return rows, err
+	}, func(r *changeRow) int64 { return r.ID })
+}
+
 func filterChanges(tx *gorm.DB, d sqldb.Dialect, query store.ChangeQuery) *gorm.DB {
 	tx = contains(tx, d, query.Text, "c.vulnerability_id", "p.name")
-	if query.Build != "" {
-		tx = tx.Where("c.generation IN (SELECT number FROM generations WHERE build_id = ?)", query.Build)
-	}
 	if query.ResultSet != 0 {
 		tx = tx.Where("c.generation = ?", query.ResultSet)
 	}
@@ -198,24 +245,6 @@ func (r *changeRow) change() (store.Change, error) {
 // foundBefore is the condition that image i was visible, by row m of image_namespaces, and matched before result set g.
 const foundBefore = "m.since < g.current_since AND i.matched_at > 0 AND i.matched_at < g.current_since"
 
-// visibleChanges keeps changes c of result sets g in packages of images that are visible in some namespaces and were when it became current.
-func visibleChanges(tx *gorm.DB, in store.Namespaces) *gorm.DB {
-	if in.All() {
-		return tx
-	}
-	return tx.Where(`EXISTS (SELECT 1 FROM image_packages ip JOIN images i ON i.id = ip.image_pk JOIN image_namespaces m ON m.image_pk = i.id
-		WHERE ip.package_pk = c.package_pk AND ip.excluded = 0 AND ` + isWithin("m.namespace", in) + " AND " + foundBefore + " AND " + aboutImage + ")")
-}
-
-// ownOfVisible is a column, behind others, with what the first image that is visible in some namespaces says differently of a package p.
-func ownOfVisible(in store.Namespaces) string {
-	if in.All() {
-		return ""
-	}
-	return `, COALESCE((SELECT ip.own FROM image_packages ip JOIN images i ON i.id = ip.image_pk JOIN image_namespaces m ON m.image_pk = i.id
-		WHERE ip.package_pk = p.id AND ip.excluded = 0 AND ` + isWithin("m.namespace", in) + ` ORDER BY m.since, i.image_id, i.platform LIMIT 1), '') AS own`
-}
-
 // ofVisible is the condition, behind others, that a column is an image that is visible in some namespaces.
 func ofVisible(column string, in store.Namespaces) string {
 	if in.All() {
@@ -252,7 +281,8 @@ func changesWithReach(tx *gorm.DB, d sqldb.Dialect, in store.Namespaces, rows []
 	return changes, setOwners(tx, workloads)
 }
 
-// aboutOf returns the images that changes are about, by change, and all images that hold their packages.
+// aboutOf returns the images that changes are about, by change, and all images that hold their packages. To who sees some namespaces, packages are what the first of
+// these says of them.
 func aboutOf(tx *gorm.DB, d sqldb.Dialect, in store.Namespaces, rows []changeRow) (about map[int64][]int64, all []int64, err error) {
 	ids := make([]int64, len(rows))
 	for i := range rows {
@@ -278,6 +308,7 @@ func aboutOf(tx *gorm.DB, d sqldb.Dialect, in store.Namespaces, rows []changeRow
 			for _, images := range holding {
 				known.sort(images)
 			}
+			err = describeChanges(tx, rows, holding)
 		}
 	}
 	if err != nil {
@@ -285,6 +316,23 @@ func aboutOf(tx *gorm.DB, d sqldb.Dialect, in store.Namespaces, rows []changeRow
 	}
 	about, err = imagesOfChanges(tx, rows, holding)
 	return about, all, err
+}
+
+// describeChanges replaces what images say differently of packages by what the first that holds each of them says.
+func describeChanges(tx *gorm.DB, rows []changeRow, holding map[int64][]int64) error {
+	first := make([]heldPackage, 0, len(holding))
+	for id, images := range holding {
+		first = append(first, heldPackage{id, images[0]})
+	}
+	own := make(map[int64]string, len(first))
+	err := eachOwn(tx, first, func(id int64, said string) error {
+		own[id] = said
+		return nil
+	})
+	for i := range rows {
+		rows[i].Package.Own = own[rows[i].PackagePk]
+	}
+	return err
 }
 
 // reachOf returns what the packages of changes reach, by change, in a number of statements that does not follow from how many images hold them.

@@ -85,28 +85,42 @@ func countCoverage(filtered *gorm.DB, query store.CoverageQuery, page *store.Cov
 	return nil
 }
 
-// withMessages joins containers c of images that failed with the namespaces x that the attempts were made for.
-func withMessages(tx *gorm.DB, in store.Namespaces) *gorm.DB {
+// limitMessages takes away messages about images that were not scanned yet and can tell of attempts for other namespaces.
+func limitMessages(tx *gorm.DB, in store.Namespaces, rows []coverageRow) error {
 	if in.All() {
-		return tx
+		return nil
 	}
-	return tx.Joins("LEFT JOIN images y ON y.image_id = c.image_id AND y.platform = c.platform").Joins("LEFT JOIN image_failures x ON x.image_pk = y.id")
-}
-
-// messageIn is the message about a container c. One about an image that was not scanned yet can tell of attempts for other namespaces.
-func messageIn(in store.Namespaces) string {
-	if in.All() {
-		return "c.message"
+	var failed []string
+	for i := range rows {
+		if rows[i].State == "Failed" && rows[i].ImageID != "" {
+			failed = append(failed, rows[i].ImageID)
+		}
 	}
-	return "CASE WHEN c.image_id = '' OR c.state NOT IN ('Pending', 'Failed') OR c.state = 'Failed' AND " +
-		isWithin("COALESCE(x.namespace, '')", in) + ofVisible("y.id", in) + " THEN c.message ELSE '' END"
+	slices.Sort(failed)
+	own := map[imageName]bool{}
+	err := inParts(slices.Compact(failed), func(part []string) error {
+		var images []imageRow
+		err := tx.Raw("SELECT y.image_id, y.platform FROM images y JOIN image_failures x ON x.image_pk = y.id WHERE y.image_id IN ? AND "+
+			isWithin("x.namespace", in)+ofVisible("y.id", in), part).Scan(&images).Error
+		for i := range images {
+			own[imageName{images[i].ImageID, images[i].Platform}] = true
+		}
+		return err
+	})
+	for i := range rows {
+		row := &rows[i]
+		if row.ImageID != "" && (row.State == "Pending" || row.State == "Failed" && !own[imageName{row.ImageID, row.Platform}]) {
+			row.Message = ""
+		}
+	}
+	return err
 }
 
 // readCoverage fills in the containers of a page.
 func readCoverage(tx, behind *gorm.DB, in store.Namespaces, limit int, token coverageToken, page *store.CoveragePage) error {
 	var rows []coverageRow
-	err := withMessages(behind, in).Select(`c.id, c.namespace, c.kind, c.name, c.container, c.image_id, c.platform, c.reference, c.pods, c.state, c.reason, ` + messageIn(in) + ` AS message,
-		c.next_attempt_at, c.since`).Order(sqldb.OrderBy(coverageOrder)).Limit(limit + 1).Scan(&rows).Error
+	err := behind.Select("c.id, c.namespace, c.kind, c.name, c.container, c.image_id, c.platform, c.reference, c.pods, c.state, c.reason, c.message, c.next_attempt_at, c.since").
+		Order(sqldb.OrderBy(coverageOrder)).Limit(limit + 1).Scan(&rows).Error
 	if err != nil {
 		return err
 	}
@@ -117,6 +131,9 @@ func readCoverage(tx, behind *gorm.DB, in store.Namespaces, limit int, token cov
 		if err != nil {
 			return err
 		}
+	}
+	if err := limitMessages(tx, in, rows); err != nil {
+		return err
 	}
 	sources, err := readSources(tx, rows)
 	if err != nil {

@@ -62,32 +62,69 @@ func eachPackageList(tx *gorm.DB, d sqldb.Dialect, images []int64, visit func(im
 	})
 }
 
+// someImages are images that a query chooses.
+type someImages struct {
+	// ids are all of them, in order. matchedAt is when they were matched, 0 of those that are not.
+	ids       []int64
+	matchedAt map[int64]int64
+}
+
+// readImages reads the images that are selected as c.image_pk, nil if these are too many.
+func readImages(tx, chosen *gorm.DB) (*someImages, error) {
+	var ids []int64
+	err := chosen.Distinct("c.image_pk").Limit(allUses + 1).Scan(&ids).Error
+	if err != nil || len(ids) > allUses {
+		return nil, err
+	}
+	slices.Sort(ids)
+	images := &someImages{ids: ids, matchedAt: make(map[int64]int64, len(ids))}
+	return images, inParts(ids, func(part []int64) error {
+		return eachRow(tx.Table("images AS i").Select("i.id, i.matched_at").Where("i.id IN ?", part), func(scan func(...any) error) error {
+			var id, at int64
+			err := scan(&id, &at)
+			images.matchedAt[id] = at
+			return err
+		})
+	})
+}
+
+// isMatched reports whether an image is one of these and matched.
+func (s *someImages) isMatched(id int64) bool { return s.matchedAt[id] > 0 }
+
+// matched are those that are matched.
+func (s *someImages) matched() []int64 {
+	return slices.DeleteFunc(slices.Clone(s.ids), func(id int64) bool { return !s.isMatched(id) })
+}
+
+// keptNumbers is how many numbers of packages heldSets keep by image.
+const keptNumbers = 500_000
+
 // heldSets are the packages that some images hold.
 type heldSets struct {
 	// held has all packages, counted those that an image holds in which they count.
 	held, counted numberSet
+	// lists has what each image holds, as eachPackageList has it; nil if that is too much.
+	lists map[int64][]int64
 }
 
-// readHeld reads which packages images k hold, unless these are too many. Without all, only matched images count.
-func (h *heldSets) readHeld(tx *gorm.DB, d sqldb.Dialect, images *gorm.DB, all bool) (done bool, err error) {
-	var rows []struct{ ID, MatchedAt int64 }
-	err = images.Select("k.id, k.matched_at").Order("k.id").Limit(allUses + 1).Scan(&rows).Error
-	if err != nil || len(rows) > allUses {
-		return false, err
-	}
-	ids, counts := make([]int64, len(rows)), make(map[int64]bool, len(rows))
-	for i, row := range rows {
-		ids[i], counts[row.ID] = row.ID, all || row.MatchedAt > 0
-	}
-	return true, eachPackageList(tx, d, ids, func(image int64, list []int64) {
-		count := counts[image]
+// readHeld reads which packages images hold. counts reports whether the packages of an image count.
+func (s *Store) readHeld(tx *gorm.DB, images []int64, counts func(image int64) bool) (*heldSets, error) {
+	h, number := &heldSets{lists: make(map[int64][]int64, len(images))}, 0
+	err := eachPackageList(tx, s.db.Dialect(), images, func(image int64, list []int64) {
+		count := counts(image)
 		for _, one := range list {
 			h.held.add(one / 2)
 			if count && one%2 == 0 {
 				h.counted.add(one / 2)
 			}
 		}
+		if number += len(list); number > s.keptNumbers {
+			h.lists = nil
+		} else {
+			h.lists[image] = list
+		}
 	})
+	return h, err
 }
 
 // numberSet is a set of numbers from 0 on, of which many are close to each other.

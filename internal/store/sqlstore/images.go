@@ -370,7 +370,7 @@ func findSeen(tx *gorm.DB, in store.Namespaces, key model.ImageKey) (imageRow, s
 	if len(rows) == 0 {
 		return imageRow{}, seen{}, fmt.Errorf("image %s: %w", key, store.ErrNotFound)
 	}
-	if err := limitImages(tx, in, rows[:1]); err != nil {
+	if err := limitImages(tx, in, rows[:1], nil); err != nil {
 		return rows[0], seen{}, err
 	}
 	view, err := seenOf(tx, in, fmt.Sprintf(" AND y.image_pk = %d", rows[0].ID))

@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -95,6 +98,7 @@ func (s *Store) ListImages(ctx context.Context, in store.Namespaces, query store
 		"images", query.Text, query.States, query.MinSeverity, query.Fixable, query.KEV, millionths(query.MinEPSS),
 		query.Partial, query.Source, query.EndOfLifeWithin, query.OlderThan, query.Overdue, query.Base, query.BaseLayers, query.Running, query.Platform, query.Where, query.Sort,
 	}
+	chosen := place{query.Where, in}
 	var page store.ImagePage
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
 		page = store.ImagePage{}
@@ -102,41 +106,42 @@ func (s *Store) ListImages(ctx context.Context, in store.Namespaces, query store
 		if err != nil {
 			return err
 		}
-		likely, err := s.exploitable(tx, view, place{query.Where, in}, millionths(query.MinEPSS))
+		visible, err := s.readVisible(tx, chosen)
 		if err != nil {
 			return err
 		}
-		filtered, err := s.filterImages(tx, view.images(tx), likely, place{query.Where, in}, query)
+		filtered, counted, err := s.chosenImages(tx, view, chosen, visible, query)
 		if err != nil {
 			return err
 		}
-		counted := filtered
-		if query.MinSeverity == model.SeverityUnknown && !query.Fixable && !query.KEV { // Then nothing depends on counts.
-			if counted, err = s.filterImages(tx, tx.Table("images AS i"), likely, place{query.Where, in}, query); err != nil {
+		if page.Total = len(visible); visible == nil || filters(query) {
+			var total int64
+			if err := counted.Count(&total).Error; err != nil {
 				return err
 			}
+			page.Total = int(total)
 		}
-		var total int64
-		if err := counted.Count(&total).Error; err != nil {
-			return err
+		if query.Sort == store.SortImageID {
+			filtered = counted
 		}
-		page.Total = int(total)
 		behind, err := fromToken(filtered, query.Token, token, keys)
 		if err != nil {
 			return err
 		}
-		if !(place{query.Where, in}).everywhere() && query.Sort != store.SortCreated { // Of all images, an index has the order.
-			behind = tx.Table("(?) AS i", behind.Select("i.*").Order(sqldb.OrderBy(keys)).Limit(query.Limit()+1))
-		}
+		behind = behind.Order(sqldb.OrderBy(keys)).Limit(query.Limit() + 1)
 		var rows []imageRow
-		err = behind.Joins(imageJoins).Select(imageColumns).Order(sqldb.OrderBy(keys)).Limit(query.Limit() + 1).Scan(&rows).Error
+		if chosen.everywhere() || query.Sort == store.SortCreated { // Of all images, an index has the order.
+			err = behind.Joins(imageJoins).Select(imageColumns).Scan(&rows).Error
+		} else {
+			rows, err = sortedImages(tx, behind, view)
+		}
 		if err != nil {
 			return err
 		}
 		if rows, page.NextToken, err = cutPage(rows, query.Limit(), token, keys, (*imageRow).value); err != nil {
 			return err
 		}
-		if err := limitImages(tx, in, rows); err != nil {
+		if err := limitImages(tx, in, rows, visible); err != nil {
 			return err
 		}
 		page.Images = make([]store.Image, len(rows))
@@ -153,8 +158,46 @@ func (s *Store) ListImages(ctx context.Context, in store.Namespaces, query store
 	return page, nil
 }
 
+// chosenImages selects the images that the query matches, with the counts of who sees some namespaces, and the same images to be counted or sorted by other columns.
+func (s *Store) chosenImages(tx *gorm.DB, view seen, chosen place, visible visibleTimes, query store.ImageQuery) (filtered, counted *gorm.DB, err error) {
+	likely, err := s.exploitable(tx, view, chosen, millionths(query.MinEPSS))
+	if err != nil {
+		return nil, nil, err
+	}
+	if filtered, err = s.filterImages(tx, view.images(tx), likely, chosen, visible, query); err != nil {
+		return nil, nil, err
+	}
+	if query.MinSeverity > model.SeverityUnknown || query.Fixable || query.KEV { // Then it depends on counts which images these are.
+		return filtered, filtered, nil
+	}
+	counted, err = s.filterImages(tx, tx.Table("images AS i"), likely, chosen, visible, query)
+	return filtered, counted, err
+}
+
+// sortedImages reads the first images of a query, sorted by their own columns. Other columns are read of these alone.
+func sortedImages(tx, filtered *gorm.DB, view seen) ([]imageRow, error) {
+	var ids []int64
+	if err := filtered.Select("i.id").Scan(&ids).Error; err != nil {
+		return nil, err
+	}
+	rows, err := inOrderOf(ids, func(part []int64) (rows []imageRow, err error) {
+		err = tx.Table("images AS i").Joins(imageJoins).Select(imageColumns).Where("i.id IN ?", part).Scan(&rows).Error
+		return rows, err
+	}, func(r *imageRow) int64 { return r.ID })
+	if err != nil {
+		return nil, err
+	}
+	return rows, view.limitCounts(tx, rows)
+}
+
+// filters reports whether the query leaves out any of the chosen images.
+func filters(query store.ImageQuery) bool {
+	query.Where, query.Sort, query.Page = store.Where{}, "", store.Page{}
+	return !reflect.ValueOf(query).IsZero()
+}
+
 // filterImages leaves the images that the query matches. likely are those that exploitable selects.
-func (s *Store) filterImages(tx, images *gorm.DB, likely any, chosen place, query store.ImageQuery) (*gorm.DB, error) {
+func (s *Store) filterImages(tx, images *gorm.DB, likely any, chosen place, visible visibleTimes, query store.ImageQuery) (*gorm.DB, error) {
 	current, err := currentNumber(tx)
 	if err != nil {
 		return nil, err
@@ -191,7 +234,10 @@ func (s *Store) filterImages(tx, images *gorm.DB, likely any, chosen place, quer
 	}
 	images = equals(images, "i.platform", query.Platform)
 	images = s.filterAges(images, query)
-	if !chosen.everywhere() {
+	switch {
+	case visible != nil:
+		images = images.Where("i.id IN (?)", numberList(slices.Sorted(maps.Keys(visible))))
+	case !chosen.everywhere():
 		images = images.Where("i.id IN (?)", chosen.images(tx))
 	}
 	if likely != nil {

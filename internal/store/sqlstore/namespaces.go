@@ -119,8 +119,37 @@ func eachSince(tx *gorm.DB, in store.Namespaces, images []int64, visit func(imag
 	})
 }
 
+// visibleTimes is since when images are visible in some namespaces.
+type visibleTimes map[int64]int64
+
+// fewVisible is up to how many pairs of an image and a namespace are read to tell which images are visible.
+const fewVisible = 4096
+
+// readVisible reads since when images are visible, nil if all are, if others are chosen, or if these are too many.
+func (s *Store) readVisible(tx *gorm.DB, chosen place) (visibleTimes, error) {
+	if chosen.in.All() || chosen.Where != (store.Where{}) {
+		return nil, nil //nolint:nilnil // The images are not known then.
+	}
+	visible, number := visibleTimes{}, 0
+	err := eachRow(visibleImages(tx, chosen.in).Select("m.image_pk, m.since").Limit(s.fewVisible+1), func(scan func(...any) error) error {
+		var image, since int64
+		if err := scan(&image, &since); err != nil {
+			return err
+		}
+		if known, found := visible[image]; !found || since < known {
+			visible[image] = since
+		}
+		number++
+		return nil
+	})
+	if err != nil || number > s.fewVisible {
+		return nil, err
+	}
+	return visible, nil
+}
+
 // limitImages takes out of images that are visible in some namespaces what follows from others.
-func limitImages(tx *gorm.DB, in store.Namespaces, rows []imageRow) error {
+func limitImages(tx *gorm.DB, in store.Namespaces, rows []imageRow, visible visibleTimes) error {
 	if in.All() {
 		return nil
 	}
@@ -131,9 +160,12 @@ func limitImages(tx *gorm.DB, in store.Namespaces, rows []imageRow) error {
 			failed = append(failed, rows[i].ID)
 		}
 	}
-	since, failedFor := make(map[int64]int64, len(rows)), map[int64]string{}
-	if err := eachSince(tx, in, ids, func(image, at int64) { since[image] = at }); err != nil {
-		return err
+	failedFor := map[int64]string{}
+	if visible == nil {
+		visible = make(visibleTimes, len(rows))
+		if err := eachSince(tx, in, ids, func(image, at int64) { visible[image] = at }); err != nil {
+			return err
+		}
 	}
 	err := inParts(failed, func(part []int64) error {
 		var found []struct {
@@ -147,7 +179,7 @@ func limitImages(tx *gorm.DB, in store.Namespaces, rows []imageRow) error {
 		return err
 	})
 	for i := range rows {
-		rows[i].limit(in, since[rows[i].ID], failedFor[rows[i].ID])
+		rows[i].limit(in, visible[rows[i].ID], failedFor[rows[i].ID])
 	}
 	return err
 }

@@ -31,7 +31,8 @@ func TestVisible(t *testing.T) {
 					config.DSN += "&" + fewPlans
 				}
 				s := openWith(t, config)
-				s.fewImages, s.manyPackages, s.fewChosen = 1, 1, 0 // So that lists of some images are read in both ways.
+				// So that lists of some images are read in both ways.
+				s.fewImages, s.manyPackages, s.fewChosen, s.keptNumbers, s.fewVisible, s.maxSteps = 1, 1, 0, 6, 3, 1
 				t.Cleanup(func() { checkHeld(t, s) })
 				return s
 			})

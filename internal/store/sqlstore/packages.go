@@ -74,12 +74,13 @@ type packageSearch struct {
 	dialect sqldb.Dialect
 	// ids are the packages with a version that is asked for, as a list in a statement; "" when all are.
 	ids string
-	// manyPackages and fewChosen are those of the store.
-	manyPackages, fewChosen int
+	s   *Store
 	// divided are the reaches that suppress findings in some of the chosen images. current is the current result set.
 	divided dividing
 	current int64
 	view    seen
+	// listed has what the chosen images hold, as eachPackageList has it; nil if it was not read, or is too much.
+	listed map[int64][]int64
 	// due selects the packages with a finding that is due as asked for; nil when all are.
 	due *gorm.DB
 }
@@ -104,7 +105,7 @@ func (s *Store) ListPackages(ctx context.Context, in store.Namespaces, query sto
 	var page store.PackagePage
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
 		page = store.PackagePage{}
-		search := packageSearch{PackageQuery: query, chosen: place{query.Where, in}, dialect: s.db.Dialect(), manyPackages: s.manyPackages, fewChosen: s.fewChosen}
+		search := packageSearch{PackageQuery: query, chosen: place{query.Where, in}, dialect: s.db.Dialect(), s: s}
 		if err := search.chooseVersions(tx); err != nil {
 			return err
 		}
@@ -261,12 +262,17 @@ func (q *packageSearch) count() string {
 	return "h.%[1]s - COALESCE(s.%[1]s, 0)"
 }
 
+// images selects the chosen images c.
+func (q *packageSearch) images(tx *gorm.DB) *gorm.DB {
+	if q.ImageID != "" {
+		return q.ofChosen(tx, tx.Table("(?) AS c", tx.Table("images AS i").Select("i.id AS image_pk").Where("i.image_id = ?", q.ImageID)), "c.image_pk")
+	}
+	return tx.Table("(?) AS c", q.chosen.images(tx))
+}
+
 // counting selects the chosen images c in which findings count. For who sees some namespaces, these are the matched ones.
 func (q *packageSearch) counting(tx *gorm.DB) *gorm.DB {
-	images := tx.Table("(?) AS c", q.chosen.images(tx))
-	if q.ImageID != "" {
-		images = q.ofChosen(tx, tx.Table("(?) AS c", tx.Table("images AS i").Select("i.id AS image_pk").Where("i.image_id = ?", q.ImageID)), "c.image_pk")
-	}
+	images := q.images(tx)
 	if !q.chosen.in.All() {
 		images = images.Where(isMatched)
 	}
@@ -393,10 +399,10 @@ func (q *packageSearch) readHolders(tx *gorm.DB, ids []int64, byID map[int64]*st
 	for i, id := range ids {
 		members[id] = []*groupMember{{group: i}}
 	}
-	holders := &holdersOf{rows: q.holders(tx)}
-	if q.ImageID == "" && !q.chosen.everywhere() {
+	holders := &holdersOf{rows: q.holders(tx), lists: q.listed, excluded: true}
+	if q.listed == nil && q.ImageID == "" && !q.chosen.everywhere() {
 		holders.rows = tx.Table("image_packages AS ip")
-		if err := holders.limit(tx, q.chosen.images(tx), q.fewChosen); err != nil {
+		if err := holders.limit(tx, q.chosen.images(tx), q.s.fewChosen); err != nil {
 			return err
 		}
 	}
@@ -448,7 +454,18 @@ func (q *packageSearch) describe(tx *gorm.DB, ids []int64, reached *groupReach, 
 			first = append(first, heldPackage{id, images[0]})
 		}
 	}
-	for part := range slices.Chunk(first, maxPairs) {
+	return eachOwn(tx, first, func(id int64, own string) error { return applyOverrides(own, &byID[id].Package) })
+}
+
+// maxPairs bounds the packages of one statement that ownOf makes.
+const maxPairs = 100
+
+// heldPackage is a package in an image.
+type heldPackage struct{ packagePk, imagePk int64 }
+
+// eachOwn calls visit with what images say differently of packages.
+func eachOwn(tx *gorm.DB, held []heldPackage, visit func(id int64, own string) error) error {
+	for part := range slices.Chunk(held, maxPairs) {
 		var rows []struct {
 			PackagePk int64
 			Own       string
@@ -457,19 +474,13 @@ func (q *packageSearch) describe(tx *gorm.DB, ids []int64, reached *groupReach, 
 			return err
 		}
 		for _, row := range rows {
-			if err := applyOverrides(row.Own, &byID[row.PackagePk].Package); err != nil {
+			if err := visit(row.PackagePk, row.Own); err != nil {
 				return fmt.Errorf("package %d in the database: %w", row.PackagePk, err)
 			}
 		}
 	}
 	return nil
 }
-
-// maxPairs bounds the packages of one statement that ownOf makes.
-const maxPairs = 100
-
-// heldPackage is a package in an image.
-type heldPackage struct{ packagePk, imagePk int64 }
 
 // ownOf selects what images say differently of packages, at least one. Each is looked up by the primary key.
 func ownOf(tx *gorm.DB, held []heldPackage) *gorm.DB {

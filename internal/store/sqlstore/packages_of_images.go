@@ -21,7 +21,7 @@ type imagePackages struct {
 	*packageSearch
 	tx    *gorm.DB
 	token packageToken
-	heldSets
+	*heldSets
 	// elsewhere are the counts of findings that count in other images only.
 	elsewhere map[int64]countsDelta
 }
@@ -34,9 +34,15 @@ func (q *packageSearch) ofImages(tx *gorm.DB, token packageToken) (rows []packag
 	}
 	p := &imagePackages{packageSearch: q, tx: tx, token: token}
 	// Only matched images count for who sees some namespaces: what is known of the packages of others follows from other images.
-	if done, err = p.readHeld(tx, q.dialect, q.ofChosen(tx, tx.Table("images AS k"), "k.id"), q.chosen.in.All()); err != nil || !done {
+	images, err := readImages(tx, q.images(tx))
+	if err != nil || images == nil {
 		return nil, "", 0, false, err
 	}
+	all := q.chosen.in.All()
+	if p.heldSets, err = q.s.readHeld(tx, images.ids, func(image int64) bool { return all || images.isMatched(image) }); err != nil {
+		return nil, "", 0, false, err
+	}
+	q.listed = p.lists
 	if err := p.readElsewhere(); err != nil {
 		return nil, "", 0, false, err
 	}
@@ -101,7 +107,7 @@ func (p *imagePackages) page() (rows []packageEntry, done bool, err error) {
 			}
 		}
 	}
-	many := p.manyPackages
+	many := p.s.manyPackages
 	if len(fewer)+none > many {
 		return nil, false, nil
 	}
@@ -153,10 +159,7 @@ func (p *imagePackages) left(ids []int64) string {
 
 // listed reads the first entries of packages.
 func (p *imagePackages) listed(ids []int64, counts func(ids []int64) string) (rows []packageEntry, err error) {
-	keys := slices.Clone(p.keys())
-	for i := range keys {
-		keys[i].Column = "l." + keys[i].Column[strings.IndexByte(keys[i].Column, '.')+1:]
-	}
+	keys := ofTable("l", p.keys())
 	err = inParts(ids, func(part []int64) error {
 		behind, err := fromToken(p.tx.Table("(?) AS l", p.stored(counts(part)).Where("h.package_pk IN ?", part)), p.Token, p.token, keys)
 		if err != nil {

@@ -2,6 +2,8 @@ package sqlstore
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"gorm.io/gorm"
 
@@ -74,6 +76,31 @@ func readEntries[T any](tx, entries *gorm.DB, keys []sqldb.SortKey, page store.P
 	}
 	rows, next, err = cutPage(rows, page.Limit(), token, keys, value)
 	return rows, next, total, err
+}
+
+// inOrderOf reads the rows with some IDs, each of which has one, and returns them in the order of the IDs.
+func inOrderOf[T any](ids []int64, read func(part []int64) ([]T, error), id func(row *T) int64) ([]T, error) {
+	at := make(map[int64]int, len(ids))
+	for i, one := range ids {
+		at[one] = i
+	}
+	rows := make([]T, len(ids))
+	return rows, inParts(ids, func(part []int64) error {
+		some, err := read(part)
+		for i := range some {
+			rows[at[id(&some[i])]] = some[i]
+		}
+		return err
+	})
+}
+
+// ofTable returns keys with the columns of another table.
+func ofTable(table string, keys []sqldb.SortKey) []sqldb.SortKey {
+	keys = slices.Clone(keys)
+	for i := range keys {
+		keys[i].Column = table + keys[i].Column[strings.IndexByte(keys[i].Column, '.'):]
+	}
+	return keys
 }
 
 // equals adds the condition that a column is a text, unless that is "".

@@ -72,6 +72,9 @@ type holdersOf struct {
 	rows *gorm.DB
 	// leftOut are images that do not count. Unless it is nil, only has those that do.
 	leftOut, only map[int64]bool
+	// lists has what all images hold that count, nil if rows are read. excluded says that packages count which an image excludes.
+	lists    map[int64][]int64
+	excluded bool
 }
 
 // limit leaves the images that are selected as image_pk.
@@ -87,6 +90,34 @@ func (h *holdersOf) limit(tx, images *gorm.DB, few int) error {
 	h.only = make(map[int64]bool, len(ids))
 	for _, id := range ids {
 		h.only[id] = true
+	}
+	return nil
+}
+
+// each calls visit with packages and the images that hold them.
+func (h *holdersOf) each(d sqldb.Dialect, packages []int64, visit func(id int64, images []int64)) error {
+	if h.lists == nil {
+		rows := h.rows.Session(&gorm.Session{})
+		return inParts(packages, func(part []int64) error {
+			return eachList(rows.Where("ip.package_pk IN ?", part), d, "ip.package_pk", "ip.image_pk", func(id int64, images []int64) {
+				visit(id, slices.DeleteFunc(images, h.leaveOut))
+			})
+		})
+	}
+	var wanted numberSet
+	for _, id := range packages {
+		wanted.add(id)
+	}
+	holding := make(map[int64][]int64, len(packages))
+	for image, list := range h.lists {
+		for _, one := range list {
+			if id := one / 2; (h.excluded || one%2 == 0) && wanted.has(id) {
+				holding[id] = append(holding[id], image)
+			}
+		}
+	}
+	for id, images := range holding {
+		visit(id, images)
 	}
 	return nil
 }
@@ -112,23 +143,19 @@ func reachOfGroups(tx *gorm.DB, d sqldb.Dialect, groups int, members map[int64][
 		return nil, err
 	}
 	slices.Sort(packages)
-	rows := holders.rows.Session(&gorm.Session{})
 	holding := map[*groupMember][]int64{}
-	err = inParts(packages, func(part []int64) error {
-		return eachList(rows.Where("ip.package_pk IN ?", part), d, "ip.package_pk", "ip.image_pk", func(id int64, images []int64) {
-			images = slices.DeleteFunc(images, holders.leaveOut)
-			for _, member := range members[id] {
-				counting := images
-				if member.suppressed != "" {
-					counting = slices.DeleteFunc(slices.Clone(images), func(image int64) bool { return suppressed.has(member.suppressed, image) })
-				}
-				member.held = len(counting) > 0
-				if !chosen.in.All() {
-					holding[member] = counting
-				}
-				r.images[member.group] = append(r.images[member.group], counting...)
+	err = holders.each(d, packages, func(id int64, images []int64) {
+		for _, member := range members[id] {
+			counting := images
+			if member.suppressed != "" {
+				counting = slices.DeleteFunc(slices.Clone(images), func(image int64) bool { return suppressed.has(member.suppressed, image) })
 			}
-		})
+			member.held = len(counting) > 0
+			if !chosen.in.All() {
+				holding[member] = counting
+			}
+			r.images[member.group] = append(r.images[member.group], counting...)
+		}
 	})
 	if err != nil {
 		return nil, err

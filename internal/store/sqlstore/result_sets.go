@@ -138,7 +138,7 @@ func (s *Store) ListResultSets(ctx context.Context, in store.Namespaces, limit i
 		err := tx.Raw("SELECT "+resultSetColumns+" FROM generations g WHERE g.state <> ? ORDER BY g.number DESC LIMIT ?",
 			string(resultSetDiscarded), limit).Scan(&rows).Error
 		if err == nil {
-			err = limitResultSets(tx, in, rows)
+			err = s.limitResultSets(tx, in, rows)
 		}
 		resultSets = make([]store.ResultSet, len(rows))
 		for i := range rows {
@@ -159,7 +159,7 @@ func (s *Store) ShownResultSet(ctx context.Context, in store.Namespaces) (store.
 			return err
 		}
 		shown = []resultSetRow{*current}
-		return limitResultSets(tx, in, shown)
+		return s.limitResultSets(tx, in, shown)
 	})
 	if err != nil || len(shown) == 0 {
 		return store.ResultSet{}, false, err
@@ -168,9 +168,13 @@ func (s *Store) ShownResultSet(ctx context.Context, in store.Namespaces) (store.
 }
 
 // limitResultSets counts in result sets what they changed in images that are visible in some namespaces.
-func limitResultSets(tx *gorm.DB, in store.Namespaces, rows []resultSetRow) error {
+func (s *Store) limitResultSets(tx *gorm.DB, in store.Namespaces, rows []resultSetRow) error {
 	if in.All() || len(rows) == 0 {
 		return nil
+	}
+	view, err := s.changesIn(tx, in)
+	if err != nil {
+		return err
 	}
 	numbers := make([]int64, len(rows))
 	byNumber := make(map[int64]*resultSetRow, len(rows))
@@ -188,22 +192,16 @@ func limitResultSets(tx *gorm.DB, in store.Namespaces, rows []resultSetRow) erro
 			kindOpened, kindClosed, kindChanged, model.SeverityCritical, store.ReasonKEV)
 		all := tx.Table("finding_changes AS c").Joins("JOIN generations g ON g.number = c.generation").Where("c.generation IN ?", part).Session(&gorm.Session{})
 		var counted []resultSetRow
-		if err := visibleChanges(all, in).Select("c.generation AS number, " + counts).Group("c.generation").Scan(&counted).Error; err != nil {
+		if err := view.keep(all).Select("c.generation AS number, " + counts).Group("c.generation").Scan(&counted).Error; err != nil {
 			return err
 		}
 		for _, c := range counted {
 			row := byNumber[c.Number]
 			row.Opened, row.Closed, row.Changed, row.OpenedCritical, row.NewKev = c.Opened, c.Closed, c.Changed, c.OpenedCritical, c.NewKev
 		}
-		var reached []struct {
-			Number int64
-			Images int
-		}
-		err := all.Joins("JOIN image_packages ip ON ip.package_pk = c.package_pk AND ip.excluded = 0").Joins("JOIN images i ON i.id = ip.image_pk").
-			Joins("JOIN image_namespaces m ON m.image_pk = i.id").Where(isWithin("m.namespace", in) + " AND " + foundBefore + " AND " + aboutImage).
-			Select("c.generation AS number, COUNT(DISTINCT i.id) AS images").Group("c.generation").Scan(&reached).Error
-		for _, r := range reached {
-			byNumber[r.Number].Images = r.Images
+		images, err := view.images(tx, all)
+		for number, count := range images {
+			byNumber[number].Images = count
 		}
 		return err
 	})

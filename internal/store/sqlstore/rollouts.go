@@ -260,8 +260,14 @@ func filterRollouts(tx *gorm.DB, query store.RolloutQuery) *gorm.DB {
 
 // readRollouts fills a page.
 func readRollouts(tx, behind *gorm.DB, in store.Namespaces, limit int, token rolloutToken, page *store.RolloutPage) error {
-	var rows []rolloutRow
-	err := behind.Joins(rolloutJoins(in)).Select(rolloutSelect).Order(sqldb.OrderBy(rolloutOrder)).Limit(limit + 1).Scan(&rows).Error
+	var ids []int64
+	if err := behind.Select("r.id").Order(sqldb.OrderBy(rolloutOrder)).Limit(limit + 1).Scan(&ids).Error; err != nil {
+		return err
+	}
+	rows, err := inOrderOf(ids, func(part []int64) (rows []rolloutRow, err error) {
+		err = tx.Table("rollouts AS r").Joins(rolloutJoins(in)).Select(rolloutSelect).Where("r.id IN ?", part).Scan(&rows).Error
+		return rows, err
+	}, func(r *rolloutRow) int64 { return r.ID })
 	if err != nil {
 		return err
 	}

@@ -86,7 +86,7 @@ func TestSearchPlans(t *testing.T) {
 			"SEARCH fs USING COVERING INDEX finding_suppressions_reach (reach=?)",
 			"SEARCH ft USING PRIMARY KEY (finding_id=?)", "SEARCH x USING PRIMARY KEY (reach=? AND image_pk=?)",
 		}},
-		"vulnerabilities of a namespace": {s.foundVulnerabilities(s.db.Reader(), 1, scoped.chosen, seen{}, s.db.Dialect().Among("f.package_pk", "1,2"), divided, store.VulnerabilityQuery{}), []string{
+		"vulnerabilities of a namespace": {s.foundVulnerabilities(s.db.Reader(), 1, scoped.chosen, seen{}, s.db.Dialect().Among("f.package_pk", []int64{1, 2}), divided, store.VulnerabilityQuery{}), []string{
 			"SEARCH fs USING COVERING INDEX finding_suppressions_reach (reach=?)",
 			"SEARCH fs USING PRIMARY KEY (finding_id=? AND reach=?)", "SEARCH x USING PRIMARY KEY (reach=? AND image_pk=?)",
 		}},

@@ -67,6 +67,7 @@ type Store struct {
 	policyRows int
 	// These are the bounds of this package with these names, but in tests.
 	fewImages, manyPackages, fewChosen, lackPart int
+	keptNumbers, fewVisible, maxSteps            int
 	encoder                                      *zstd.Encoder
 	decoder                                      *zstd.Decoder
 	rules                                        decision.Rules
@@ -87,6 +88,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	s := &Store{
 		clock: config.Clock, log: config.Log, cluster: sqldb.Truncate(config.Cluster, maxIdentifier), changed: make(chan struct{}),
 		rules: config.Rules, policyRows: store.MaxPolicyRows, fewImages: fewImages, manyPackages: manyPackages, fewChosen: fewChosen, lackPart: lackPart,
+		keptNumbers: keptNumbers, fewVisible: fewVisible, maxSteps: maxSteps,
 		matcherVersion: decision.MatcherVersion,
 		matchBounds: matchBounds{
 			one: store.MaxDecisionMatches, all: store.MaxAllDecisionMatches, namespace: store.MaxNamespaceMatches, namespaced: store.MaxNamespacedMatches,

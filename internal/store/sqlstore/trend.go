@@ -146,7 +146,11 @@ func (s *Store) Trend(ctx context.Context, in store.Namespaces, query store.Tren
 		if err != nil {
 			return err
 		}
-		changes, err := changesByDay(tx, in.In(query.Namespace), from, to.AddDate(0, 0, 1))
+		view, err := s.changesIn(tx, in.In(query.Namespace))
+		if err != nil {
+			return err
+		}
+		changes, err := changesByDay(tx, view, from, to.AddDate(0, 0, 1))
 		if err != nil {
 			return err
 		}
@@ -208,12 +212,12 @@ func countByDay(rows *gorm.DB, column string, from, to time.Time) (map[string]in
 }
 
 // changesByDay counts the findings that result sets opened and closed, by the day on which these became current.
-func changesByDay(tx *gorm.DB, in store.Namespaces, from, before time.Time) (map[string]*[2]model.SeverityCounts, error) {
+func changesByDay(tx *gorm.DB, view *changeView, from, before time.Time) (map[string]*[2]model.SeverityCounts, error) {
 	var rows []struct {
 		CurrentSince, Severity int64
 		Kind, Findings         int
 	}
-	err := visibleChanges(tx.Table("generations AS g").Joins("JOIN finding_changes c ON c.generation = g.number"), in).
+	err := view.keep(tx.Table("generations AS g").Joins("JOIN finding_changes c ON c.generation = g.number")).
 		Where("g.current_since >= ? AND g.current_since < ? AND c.kind IN ?", micros(from), micros(before), []int{kindOpened, kindClosed}).
 		Select("g.current_since, c.kind, c.severity, COUNT(*) AS findings").Group("g.number, g.current_since, c.kind, c.severity").Scan(&rows).Error
 	if err != nil {

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -51,6 +52,20 @@ func spreadUses(tx *txn) error {
 		return err
 	}
 	return tx.Insert("image_namespaces", []string{"namespace", "image_pk", "since"}, visible, "")
+}
+
+// spreadHistory spreads what lists show of containers, rollouts, days and events over the namespaces.
+func spreadHistory(tx *txn) error {
+	for _, table := range []string{"container_coverage", "finding_changes", "rollouts", "daily_sums", "event_namespaces", "events"} {
+		if err := tx.Execute("DELETE FROM " + table); err != nil {
+			return err
+		}
+	}
+	// The database became current when the images were visible and matched.
+	if err := errors.Join(tx.Execute("UPDATE images SET matched_at = 2"), tx.Execute("UPDATE generations SET current_since = 5")); err != nil {
+		return err
+	}
+	return filler{bulk}.historyIn(tx, visibleNamespaces)
 }
 
 // percentile is that of durations, in milliseconds.
@@ -114,8 +129,10 @@ func visibleInBench() store.Namespaces {
 func BenchmarkVisible(b *testing.B) {
 	eachBulk(b, func(b *testing.B, s *Store) {
 		b.Helper()
-		if err := s.write(b.Context(), "spread", spreadUses); err != nil {
-			b.Fatal(err)
+		for _, spread := range []func(*txn) error{spreadUses, spreadHistory} {
+			if err := s.write(b.Context(), "spread", spread); err != nil {
+				b.Fatal(err)
+			}
 		}
 		if err := analyze(b.Context(), s); err != nil {
 			b.Fatal(err)
@@ -147,6 +164,50 @@ func BenchmarkVisible(b *testing.B) {
 			page, err := s.ListWorkloads(ctx, in, store.WorkloadQuery{Sort: store.SortWorkloadSeverity})
 			return page.Total, err
 		})
+		for name, call := range map[string]func(ctx context.Context, in store.Namespaces) (int, error){
+			"exposures-everywhere": func(ctx context.Context, in store.Namespaces) (int, error) {
+				page, err := s.Exposures(ctx, in, store.ExposureQuery{ID: fleet.CVE(bulk.WideCVE())})
+				return page.Total, err
+			},
+			"findings": func(ctx context.Context, in store.Namespaces) (int, error) {
+				page, err := s.Findings(ctx, in, store.FindingQuery{Image: fleet.Image(0)})
+				return page.Total, err
+			},
+			"fixes": func(ctx context.Context, in store.Namespaces) (int, error) {
+				page, err := s.ListFixes(ctx, in, store.FixQuery{})
+				return page.Total, err
+			},
+			"bases": func(ctx context.Context, in store.Namespaces) (int, error) {
+				page, err := s.ListBases(ctx, in, store.BaseQuery{})
+				return page.Total, err
+			},
+			"changes": func(ctx context.Context, in store.Namespaces) (int, error) {
+				page, err := s.Changes(ctx, in, store.ChangeQuery{Build: "build"})
+				return page.Total, err
+			},
+			"coverage": func(ctx context.Context, in store.Namespaces) (int, error) {
+				page, err := s.ListCoverage(ctx, in, store.CoverageQuery{})
+				return page.Total, err
+			},
+			"rollouts": func(ctx context.Context, in store.Namespaces) (int, error) {
+				page, err := s.ListRollouts(ctx, in, store.RolloutQuery{})
+				return page.Total, err
+			},
+			"events": func(ctx context.Context, in store.Namespaces) (int, error) {
+				events, err := s.EventsSince(ctx, in, int64(bulk.Events()/2), store.DefaultPageSize)
+				return len(events), err
+			},
+			"trends": func(ctx context.Context, in store.Namespaces) (int, error) {
+				days, err := s.Trend(ctx, in, store.TrendQuery{From: time.Unix(0, 0), To: time.Unix(0, 0).AddDate(0, 0, store.MaxTrendDays-1)})
+				return len(days), err
+			},
+			"changes-since": func(ctx context.Context, in store.Namespaces) (int, error) {
+				_, err := s.ChangesSince(ctx, in, time.Now().AddDate(0, 0, -7))
+				return 1, err
+			},
+		} {
+			besideAll(b, in, name, call)
+		}
 		besideAll(b, in, "overview", func(ctx context.Context, in store.Namespaces) (int, error) {
 			overview, err := s.Overview(ctx, in)
 			return overview.Packages, err

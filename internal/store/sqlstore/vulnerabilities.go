@@ -87,10 +87,11 @@ func (s *Store) ListVulnerabilities(ctx context.Context, in store.Namespaces, qu
 		if err != nil {
 			return err
 		}
-		packages, err := s.countingPackages(tx, chosen)
+		images, err := s.matchedImages(tx, chosen)
 		if err != nil {
 			return err
 		}
+		packages := s.countingPackages(tx, chosen, images)
 		divided, err := view.dividing(tx, chosen)
 		if err != nil {
 			return err
@@ -121,7 +122,7 @@ func (s *Store) ListVulnerabilities(ctx context.Context, in store.Namespaces, qu
 			summaries[ids[i]] = &page.Vulnerabilities[i]
 		}
 		return inParts(ids, func(part []string) error {
-			return s.addReach(tx, current, part, chosen, view, divided, query, summaries)
+			return s.addReach(tx, current, part, chosen, images, view, divided, query, summaries)
 		})
 	})
 	if err != nil {
@@ -183,28 +184,34 @@ func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, chosen place, v
 	return entries
 }
 
-// maxListed is up to how many packages are given to a statement as a list of numbers. With more, the statement selects them.
-const maxListed = 100_000
-
-// countingPackages are the packages that matched images hold and do not exclude which the query chooses, as a condition about findings f; nil of all images.
-func (s *Store) countingPackages(tx *gorm.DB, chosen place) (any, error) {
+// matchedImages reads what the matched images hold which the query chooses; nil of all images, or if these are too many.
+func (s *Store) matchedImages(tx *gorm.DB, chosen place) (*heldSets, error) {
 	if chosen.everywhere() {
 		return nil, nil //nolint:nilnil // Then found_vulnerabilities says what is found.
 	}
-	var sets heldSets
-	done, err := sets.readHeld(tx, s.db.Dialect(), tx.Table("images AS k").Where("k.matched_at > 0 AND k.id IN (?)", chosen.images(tx)), false)
-	if err != nil {
+	images, err := readImages(tx, tx.Table("(?) AS c", chosen.images(tx)))
+	if err != nil || images == nil {
 		return nil, err
 	}
-	ids := sets.counted.sorted(nil)
-	switch {
-	case done && len(ids) <= min(sqldb.MaxIn, s.manyPackages): // They are looked up.
-		return gorm.Expr("f.package_pk IN (?)", numberList(ids)), nil
-	case done && len(ids) <= maxListed:
-		return s.db.Dialect().Among("f.package_pk", joinNumbers(ids)), nil
+	return s.readHeld(tx, images.matched(), images.isMatched)
+}
+
+// countingPackages are the packages that matched images hold and do not exclude which the query chooses, as a condition about findings f; nil of all images.
+func (s *Store) countingPackages(tx *gorm.DB, chosen place, images *heldSets) any {
+	if chosen.everywhere() {
+		return nil
+	}
+	if images != nil {
+		ids := images.counted.sorted(nil)
+		switch {
+		case len(ids) <= min(sqldb.MaxIn, s.manyPackages): // They are looked up.
+			return gorm.Expr("f.package_pk IN (?)", numberList(ids))
+		case ids[len(ids)-1]-ids[0] < sqldb.MaxSpan:
+			return s.db.Dialect().Among("f.package_pk", ids)
+		}
 	}
 	return gorm.Expr("f.package_pk IN (?)", tx.Table("image_packages AS ip").Where("ip.excluded = 0").Joins("JOIN images i ON i.id = ip.image_pk").
-		Where("i.matched_at > 0 AND ip.image_pk IN (?)", chosen.images(tx)).Distinct("ip.package_pk")), nil
+		Where("i.matched_at > 0 AND ip.image_pk IN (?)", chosen.images(tx)).Distinct("ip.package_pk"))
 }
 
 // heldFindings is the condition that a vulnerability v is found in one of the packages of countingPackages, also if decisions suppress
@@ -239,7 +246,9 @@ func (s *Store) heldFindings(tx *gorm.DB, current int64, chosen place, view seen
 }
 
 // addReach adds to summaries what the vulnerabilities of these IDs reach.
-func (s *Store) addReach(tx *gorm.DB, current int64, ids []string, chosen place, view seen, divided dividing, query store.VulnerabilityQuery, summaries map[string]*store.VulnerabilitySummary) error {
+func (s *Store) addReach(tx *gorm.DB, current int64, ids []string, chosen place, images *heldSets, view seen, divided dividing, query store.VulnerabilityQuery,
+	summaries map[string]*store.VulnerabilitySummary,
+) error {
 	rows, err := foundIn(tx, current, ids, divided, query.Suppressed)
 	if err != nil {
 		return err
@@ -253,14 +262,17 @@ func (s *Store) addReach(tx *gorm.DB, current int64, ids []string, chosen place,
 		row.member.group = groups[row.VulnerabilityID]
 		members[row.PackagePk] = append(members[row.PackagePk], &row.member)
 	}
-	unmatched, err := unmatchedImages(tx)
-	if err != nil {
-		return err
-	}
-	holders := &holdersOf{rows: tx.Table("image_packages AS ip").Where("ip.excluded = 0"), leftOut: unmatched}
-	if !chosen.everywhere() {
-		if err := holders.limit(tx, chosen.images(tx), s.fewChosen); err != nil {
+	holders := &holdersOf{rows: tx.Table("image_packages AS ip").Where("ip.excluded = 0")}
+	if images != nil && images.lists != nil {
+		holders.lists = images.lists
+	} else {
+		if holders.leftOut, err = unmatchedImages(tx); err != nil {
 			return err
+		}
+		if !chosen.everywhere() {
+			if err := holders.limit(tx, chosen.images(tx), s.fewChosen); err != nil {
+				return err
+			}
 		}
 	}
 	reached, err := reachOfGroups(tx, s.db.Dialect(), len(ids), members, holders, chosen, view)
