@@ -79,8 +79,8 @@ type packageSearch struct {
 	divided dividing
 	current int64
 	view    seen
-	// listed has what the chosen images hold, as eachPackageList has it; nil if it was not read, or is too much.
-	listed map[int64][]int64
+	// sets has what the chosen images hold; nil if all are chosen or these are too many.
+	sets *heldSets
 	// due selects the packages with a finding that is due as asked for; nil when all are.
 	due *gorm.DB
 }
@@ -130,6 +130,9 @@ func (s *Store) ListPackages(ctx context.Context, in store.Namespaces, query sto
 		var rows []packageEntry
 		done := false
 		if !search.unfiltered() {
+			if err := search.readSets(tx); err != nil {
+				return err
+			}
 			if rows, page.NextToken, page.Total, done, err = search.ofImages(tx, token); err != nil {
 				return err
 			}
@@ -227,116 +230,6 @@ func (q *packageSearch) chooseDue(tx *gorm.DB, now int64) error {
 	return err
 }
 
-// holders selects rows ip of what images that the query chooses hold.
-func (q *packageSearch) holders(tx *gorm.DB) *gorm.DB {
-	return q.ofChosen(tx, tx.Table("image_packages AS ip"), "ip.image_pk")
-}
-
-// ofChosen adds the condition that a column is an image that the query chooses.
-func (q *packageSearch) ofChosen(tx, rows *gorm.DB, column string) *gorm.DB {
-	if q.ImageID != "" {
-		rows = rows.Where(column+" IN (?)", equals(tx.Table("images AS i").Select("i.id"), "i.image_id", q.ImageID))
-	}
-	if !q.chosen.everywhere() {
-		rows = rows.Where(column+" IN (?)", q.chosen.images(tx))
-	}
-	return rows
-}
-
-// unfiltered reports whether all images are asked.
-func (q *packageSearch) unfiltered() bool { return q.ImageID == "" && q.chosen.everywhere() }
-
-// counts are the columns of the counts of a package. They are 0 if all of the chosen images exclude it: what is said of it is found in none of them.
-func (q *packageSearch) counts() string {
-	if q.unfiltered() {
-		return perCount("h.%[1]s")
-	}
-	return perCount("CASE WHEN c.excluded = 0 THEN " + q.count() + " ELSE 0 END AS %[1]s")
-}
-
-// count is a count of a package of which not all of the chosen images exclude it.
-func (q *packageSearch) count() string {
-	if q.unfiltered() || !q.divided.any() {
-		return "h.%[1]s"
-	}
-	return "h.%[1]s - COALESCE(s.%[1]s, 0)"
-}
-
-// images selects the chosen images c.
-func (q *packageSearch) images(tx *gorm.DB) *gorm.DB {
-	if q.ImageID != "" {
-		return q.ofChosen(tx, tx.Table("(?) AS c", tx.Table("images AS i").Select("i.id AS image_pk").Where("i.image_id = ?", q.ImageID)), "c.image_pk")
-	}
-	return tx.Table("(?) AS c", q.chosen.images(tx))
-}
-
-// counting selects the chosen images c in which findings count. For who sees some namespaces, these are the matched ones.
-func (q *packageSearch) counting(tx *gorm.DB) *gorm.DB {
-	images := q.images(tx)
-	if !q.chosen.in.All() {
-		images = images.Where(isMatched)
-	}
-	return images
-}
-
-// suppressed counts the findings of packages that count in some image, but in none of the chosen ones.
-func (q *packageSearch) suppressed(tx *gorm.DB) *gorm.DB {
-	open := q.holders(tx).Select("1").Where("ip.package_pk = f.package_pk AND ip.excluded = 0").
-		Where("NOT " + q.view.suppressedIn("f.id", q.divided))
-	if !q.chosen.in.All() {
-		open = open.Joins("JOIN images k ON k.id = ip.image_pk AND k.matched_at > 0")
-	}
-	if q.divided.known {
-		return tx.Table("findings AS f").Joins("JOIN vulnerabilities v ON v.id = f.vulnerability_pk").Where("f.id IN (?)", numberList(q.divided.hidden)).
-			Where(openSomewhere, q.current, q.current).Select("f.package_pk, " + severitySums()).Group("f.package_pk")
-	}
-	return tx.Table("(?) AS f", q.divided.findings(tx)).Joins("JOIN vulnerabilities v ON v.id = f.vulnerability_pk").
-		Where(openInSome, q.current, q.current).Where("NOT EXISTS (?)", open).Select("f.package_pk, " + severitySums()).Group("f.package_pk")
-}
-
-// filter selects the rows h of held_packages that the query matches, with the rows c of the chosen images.
-func (q *packageSearch) filter(tx *gorm.DB) *gorm.DB {
-	packages := tx.Table("held_packages AS h")
-	if q.Name != "" || q.Type != "" || q.Text != "" {
-		packages = packages.Joins("JOIN packages p ON p.id = h.package_pk")
-	}
-	packages = contains(equals(q.named(packages), "p.type", q.Type), q.dialect, q.Text, "p.name")
-	if !q.unfiltered() {
-		chosen := q.holders(tx).Select("ip.package_pk, MIN(ip.excluded) AS excluded")
-		if !q.chosen.in.All() {
-			// Only matched images count: what is known of the packages of others follows from other images.
-			chosen = q.holders(tx).Joins("JOIN images k ON k.id = ip.image_pk").
-				Select("ip.package_pk, MIN(CASE WHEN ip.excluded = 0 AND k.matched_at > 0 THEN 0 ELSE 1 END) AS excluded")
-		}
-		chosen = chosen.Group("ip.package_pk")
-		packages = packages.Joins("JOIN (?) c ON c.package_pk = h.package_pk", chosen)
-		if q.divided.any() {
-			packages = packages.Joins("LEFT JOIN (?) s ON s.package_pk = h.package_pk", q.suppressed(tx))
-		}
-	}
-	if q.ids != "" {
-		packages = packages.Where("h.package_pk IN (" + q.ids + ")") // Numbers, too many to be given as values.
-	}
-	if q.due != nil {
-		packages = packages.Where("h.package_pk IN (?)", q.due)
-	}
-	if q.Vulnerable || q.MinSeverity > model.SeverityUnknown {
-		packages = packages.Where(orWorse(q.count(), q.MinSeverity))
-		if !q.unfiltered() {
-			packages = packages.Where("c.excluded = 0")
-		}
-	}
-	return packages
-}
-
-// entries selects a packageEntry for each package.
-func (q *packageSearch) entries(filtered *gorm.DB) *gorm.DB {
-	if q.Name == "" && q.Type == "" && q.Text == "" { // Otherwise they are joined already.
-		filtered = filtered.Joins("JOIN packages p ON p.id = h.package_pk")
-	}
-	return filtered.Select("p.id, p.name, p.version, p.type, p.fingerprint, " + q.counts())
-}
-
 // inOrder reads a page in the order of an index.
 func (q *packageSearch) inOrder(tx *gorm.DB, keys []sqldb.SortKey, token packageToken) (rows []packageEntry, next string, total int, err error) {
 	filtered := q.filter(tx).Session(&gorm.Session{})
@@ -399,8 +292,11 @@ func (q *packageSearch) readHolders(tx *gorm.DB, ids []int64, byID map[int64]*st
 	for i, id := range ids {
 		members[id] = []*groupMember{{group: i}}
 	}
-	holders := &holdersOf{rows: q.holders(tx), lists: q.listed, excluded: true}
-	if q.listed == nil && q.ImageID == "" && !q.chosen.everywhere() {
+	holders := &holdersOf{rows: q.holders(tx), excluded: true}
+	if q.sets != nil {
+		holders.lists = q.sets.lists
+	}
+	if holders.lists == nil && q.ImageID == "" && !q.chosen.everywhere() {
 		holders.rows = tx.Table("image_packages AS ip")
 		if err := holders.limit(tx, q.chosen.images(tx), q.s.fewChosen); err != nil {
 			return err

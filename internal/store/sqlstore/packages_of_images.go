@@ -29,28 +29,65 @@ type imagePackages struct {
 // ofImages reads a page of the packages of the images that the query chooses, if it asks for no more than that; done is false where it does not, or where it
 // is faster to have the database make the list.
 func (q *packageSearch) ofImages(tx *gorm.DB, token packageToken) (rows []packageEntry, next string, total int, done bool, err error) {
-	if q.Name != "" || q.Type != "" || q.Text != "" || q.ids != "" || q.due != nil || q.Vulnerable || q.MinSeverity > model.SeverityUnknown {
+	if q.sets == nil || q.Name != "" || q.Type != "" || q.Text != "" || q.ids != "" || q.due != nil {
 		return nil, "", 0, false, nil
 	}
-	p := &imagePackages{packageSearch: q, tx: tx, token: token}
-	// Only matched images count for who sees some namespaces: what is known of the packages of others follows from other images.
-	images, err := readImages(tx, q.images(tx))
-	if err != nil || images == nil {
-		return nil, "", 0, false, err
+	p := &imagePackages{packageSearch: q, tx: tx, token: token, heldSets: q.sets}
+	if p.filters() && (!p.worst() || q.manySets() == nil) {
+		return nil, "", 0, false, nil
 	}
-	all := q.chosen.in.All()
-	if p.heldSets, err = q.s.readHeld(tx, images.ids, func(image int64) bool { return all || images.isMatched(image) }); err != nil {
-		return nil, "", 0, false, err
-	}
-	q.listed = p.lists
 	if err := p.readElsewhere(); err != nil {
 		return nil, "", 0, false, err
 	}
 	if rows, done, err = p.page(); err != nil || !done {
 		return nil, "", 0, false, err
 	}
+	if total, err = p.total(); err != nil {
+		return nil, "", 0, false, err
+	}
 	rows, next, err = cutPage(rows, q.Limit(), token, p.keys(), (*packageEntry).value)
-	return rows, next, p.held.number, true, err
+	return rows, next, total, true, err
+}
+
+// filters reports whether only packages with some findings are in the list.
+func (p *imagePackages) filters() bool { return p.Vulnerable || p.MinSeverity > model.SeverityUnknown }
+
+// filter leaves the packages with these findings, by counts of a table.
+func (p *imagePackages) filter(packages *gorm.DB, table string) *gorm.DB {
+	if !p.filters() {
+		return packages
+	}
+	return packages.Where(orWorse(table+".%[1]s", p.MinSeverity))
+}
+
+// total counts the packages of all pages.
+func (p *imagePackages) total() (int, error) {
+	if !p.filters() {
+		return p.held.number, nil
+	}
+	var total int
+	counted := p.tx.Table("held_packages AS h").Where(p.dialect.Among("h.package_pk", p.held.sorted(p.ordered)))
+	if err := p.filter(counted, "h").Select("COUNT(*)").Scan(&total).Error; err != nil {
+		return 0, err
+	}
+	return total, inParts(p.fewer(), func(part []int64) error {
+		var some int
+		err := p.filter(p.withCounts(part, p.left), "l").Select("COUNT(*)").Scan(&some).Error
+		total += some
+		return err
+	})
+}
+
+// fewer lists the packages with other counts than in all images.
+func (p *imagePackages) fewer() []int64 {
+	var fewer []int64
+	for id, counts := range p.elsewhere {
+		if counts != (countsDelta{}) {
+			fewer = append(fewer, id)
+		}
+	}
+	slices.Sort(fewer)
+	return fewer
 }
 
 // worst reports whether the worst packages come first, and otherwise they are in the order of their names.
@@ -96,16 +133,14 @@ func (p *imagePackages) ordered(id int64) bool {
 
 // page reads the entries of a page and the one after it.
 func (p *imagePackages) page() (rows []packageEntry, done bool, err error) {
-	// fewer are the packages with other counts than in all images, none those that count in no image: their place in the order is another one than in the index.
+	// The place in the order of packages with other counts than in all images, and of those that count in no image, none, is another one than in the index.
 	var fewer []int64
 	none := 0
 	if p.worst() {
-		none = p.held.number - p.counted.number
-		for id, counts := range p.elsewhere {
-			if counts != (countsDelta{}) {
-				fewer = append(fewer, id)
-			}
-		}
+		none, fewer = p.held.number-p.counted.number, p.fewer()
+	}
+	if p.filters() {
+		none = 0
 	}
 	many := p.s.manyPackages
 	if len(fewer)+none > many {
@@ -118,7 +153,6 @@ func (p *imagePackages) page() (rows []packageEntry, done bool, err error) {
 	} else if rows, err = p.listed(p.held.sorted(p.ordered), p.left); err != nil {
 		return nil, false, err
 	}
-	slices.Sort(fewer)
 	lower, err := p.listed(fewer, p.left)
 	if err != nil {
 		return nil, false, err
@@ -157,11 +191,16 @@ func (p *imagePackages) left(ids []int64) string {
 	return strings.Join(counts, ", ")
 }
 
+// withCounts selects entries l of packages.
+func (p *imagePackages) withCounts(ids []int64, counts func(ids []int64) string) *gorm.DB {
+	return p.tx.Table("(?) AS l", p.stored(counts(ids)).Where("h.package_pk IN ?", ids))
+}
+
 // listed reads the first entries of packages.
 func (p *imagePackages) listed(ids []int64, counts func(ids []int64) string) (rows []packageEntry, err error) {
 	keys := ofTable("l", p.keys())
 	err = inParts(ids, func(part []int64) error {
-		behind, err := fromToken(p.tx.Table("(?) AS l", p.stored(counts(part)).Where("h.package_pk IN ?", part)), p.Token, p.token, keys)
+		behind, err := fromToken(p.filter(p.withCounts(part, counts), "l"), p.Token, p.token, keys)
 		if err != nil {
 			return err
 		}
@@ -192,7 +231,7 @@ func (p *imagePackages) clear(rows []packageEntry) {
 // read all of these.
 func (p *imagePackages) walk(number int) (rows []packageEntry, done bool, err error) {
 	keys, limit := p.keys(), p.Limit()+1
-	behind, err := fromToken(p.stored(perCount("h.%[1]s")), p.Token, p.token, keys)
+	behind, err := fromToken(p.filter(p.stored(perCount("h.%[1]s")), "h"), p.Token, p.token, keys)
 	if err != nil {
 		return nil, false, err
 	}
@@ -221,6 +260,6 @@ func (p *imagePackages) walk(number int) (rows []packageEntry, done bool, err er
 		if err != nil {
 			return nil, false, err
 		}
-		behind = p.stored(perCount("h.%[1]s")).Where(condition, values...)
+		behind = p.filter(p.stored(perCount("h.%[1]s")), "h").Where(condition, values...)
 	}
 }
