@@ -199,7 +199,7 @@ func (s *Store) limitResultSets(tx *gorm.DB, in store.Namespaces, rows []resultS
 			row := byNumber[c.Number]
 			row.Opened, row.Closed, row.Changed, row.OpenedCritical, row.NewKev = c.Opened, c.Closed, c.Changed, c.OpenedCritical, c.NewKev
 		}
-		images, err := view.images(tx, all)
+		images, err := view.images(all)
 		for number, count := range images {
 			byNumber[number].Images = count
 		}

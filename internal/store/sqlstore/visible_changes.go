@@ -145,7 +145,7 @@ func (v *changeView) narrow() bool {
 }
 
 // images counts the images in which changes c of result sets g are visible, by the number of the result set.
-func (v *changeView) images(tx, changes *gorm.DB) (map[int64]int, error) {
+func (v *changeView) images(changes *gorm.DB) (map[int64]int, error) {
 	counts := map[int64]int{}
 	if v.lists == nil {
 		var reached []struct {
