@@ -45,7 +45,7 @@ func (q *packageSearch) count() string {
 // images selects the chosen images c.
 func (q *packageSearch) images(tx *gorm.DB) *gorm.DB {
 	if q.ImageID != "" {
-		return q.ofChosen(tx, tx.Table("(?) AS c", tx.Table("images AS i").Select("i.id AS image_pk").Where("i.image_id = ?", q.ImageID)), "c.image_pk")
+		return q.ofChosen(tx, tx.Table("(?) AS c", equals(tx.Table("images AS i").Select("i.id AS image_pk"), "i.image_id", q.ImageID)), "c.image_pk")
 	}
 	return tx.Table("(?) AS c", q.chosen.images(tx))
 }

@@ -1,0 +1,166 @@
+package sqlstore
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// randomChanges replaces the result sets and changes of a store with three images by random ones, of which many have the same time.
+func randomChanges(tx *txn, random *rand.Rand) error {
+	for _, table := range []string{"change_images", "change_variants", "finding_changes"} {
+		if err := tx.Execute("DELETE FROM " + table); err != nil {
+			return err
+		}
+	}
+	if err := tx.Execute("UPDATE generations SET current_since = 3"); err != nil {
+		return err
+	}
+	for image := range 3 {
+		if err := tx.Execute("UPDATE images SET matched_at = ? WHERE id = ?", random.IntN(5), image+1); err != nil {
+			return err
+		}
+		if err := tx.Execute("UPDATE image_namespaces SET since = ? WHERE image_pk = ?", random.IntN(6), image+1); err != nil {
+			return err
+		}
+	}
+	for range 4 {
+		_, err := insertResultSet(tx, &resultSetRow{BuildID: "later", State: string(store.ResultSetPast), CurrentSince: int64(random.IntN(6))})
+		if err != nil {
+			return err
+		}
+	}
+	var generations, packages []int64
+	if err := tx.Raw("SELECT number FROM generations ORDER BY number").Scan(&generations).Error; err != nil {
+		return err
+	}
+	if err := tx.Raw("SELECT id FROM packages ORDER BY id").Scan(&packages).Error; err != nil {
+		return err
+	}
+	var changes, variants, images []any
+	for n := range 60 {
+		changes = append(changes, n+1, generations[random.IntN(len(generations))], packages[random.IntN(len(packages))], fmt.Sprint("CVE-", 99-n), "n", random.IntN(5), 0, random.IntN(3), "", "", "")
+		if random.IntN(3) == 0 {
+			variants = append(variants, n+1, "variant")
+			for image := range 3 {
+				if random.IntN(2) == 0 {
+					images = append(images, n+1, image+1)
+				}
+			}
+		}
+	}
+	err := tx.Insert("finding_changes", []string{
+		"id", "generation", "package_pk", "vulnerability_id", "namespace", "severity", "kev", "kind", "reasons", "before_side", "after_side",
+	}, changes, "")
+	if err != nil {
+		return err
+	}
+	if err := tx.Insert("change_variants", []string{"change_id", "variant"}, variants, ""); err != nil {
+		return err
+	}
+	return tx.Insert("change_images", []string{"change_id", "image_pk"}, images, "")
+}
+
+// TestVisibleChanges compares which changes are visible, and in how many images, as it follows from what the visible images hold, with what statements say that ask about each change.
+func TestVisibleChanges(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, config Config) {
+		s := withFixes(t, config)
+		some, differed := 0, false
+		for seed := range uint64(25) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			if err := s.write(t.Context(), "change", func(tx *txn) error { return randomChanges(tx, random) }); err != nil {
+				t.Fatal(err)
+			}
+			for _, in := range []store.Namespaces{store.OnlyNamespaces("one"), store.OnlyNamespaces("two"), store.OnlyNamespaces("one", "two"), store.OnlyNamespaces()} {
+				type answer struct {
+					Changes []int64
+					Images  map[int64]int
+				}
+				var answers []answer
+				for _, bounds := range []struct{ keptNumbers, maxSteps int }{{0, maxSteps}, {keptNumbers, maxSteps}, {keptNumbers, 1}} {
+					s.keptNumbers, s.maxSteps = bounds.keptNumbers, bounds.maxSteps
+					tx := s.db.Reader().WithContext(t.Context())
+					view, err := s.changesIn(tx, in)
+					if err != nil {
+						t.Fatal(err)
+					}
+					differed = differed || len(view.steps) > 1
+					changes := tx.Table("finding_changes AS c").Joins("JOIN generations g ON g.number = c.generation").Session(&gorm.Session{})
+					one := answer{Changes: []int64{}}
+					if err := view.keep(changes).Order("c.id").Pluck("c.id", &one.Changes).Error; err != nil {
+						t.Fatal(err)
+					}
+					if one.Images, err = view.images(changes); err != nil {
+						t.Fatal(err)
+					}
+					maps.DeleteFunc(one.Images, func(_ int64, images int) bool { return images == 0 })
+					answers = append(answers, one)
+					some += len(one.Changes)
+				}
+				for i, one := range answers[1:] {
+					if diff := cmp.Diff(answers[0], one); diff != "" {
+						t.Errorf("seed %d, %v, way %d (-want +got):\n%s", seed, in, i+1, diff)
+					}
+				}
+			}
+		}
+		if some == 0 || !differed {
+			t.Errorf("%d changes were visible; more than one step: %t", some, differed)
+		}
+	})
+}
+
+// TestVisibleChangesInOrder reads pages of changes that some namespaces see, of which many have the same place in the index.
+func TestVisibleChangesInOrder(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, config Config) {
+		s := withFixes(t, config)
+		random := rand.New(rand.NewPCG(1, 1))
+		err := s.write(t.Context(), "change", func(tx *txn) error {
+			if err := randomChanges(tx, random); err != nil {
+				return err
+			}
+			if err := tx.Execute("UPDATE images SET matched_at = 1"); err != nil {
+				return err
+			}
+			return tx.Execute("UPDATE image_namespaces SET since = 1")
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, query := range []store.ChangeQuery{{}, {Build: "1"}, {Build: "later"}, {Build: "none"}} {
+			var whole, parts []int64
+			for _, size := range []int{store.MaxPageSize, 3} {
+				query.Page = store.Page{Size: size}
+				for {
+					page, err := s.Changes(t.Context(), store.OnlyNamespaces("one", "two"), query)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, c := range page.Changes {
+						if size == 3 {
+							parts = append(parts, c.ID)
+						} else {
+							whole = append(whole, c.ID)
+						}
+					}
+					if query.Token = page.NextToken; page.NextToken == "" {
+						if got := len(whole); page.Total != got {
+							t.Errorf("%+v: %d changes, total %d", query, got, page.Total)
+						}
+						break
+					}
+				}
+			}
+			if !slices.Equal(whole, parts) || (len(whole) == 0) != (query.Build == "none") {
+				t.Errorf("%+v: pages of three %v, want %v", query, parts, whole)
+			}
+		}
+	})
+}
