@@ -303,13 +303,15 @@ func readPlacer(tx *gorm.DB, reaches []int64, namespaces []string) (*placer, err
 
 // numbersOf reads numbers that are separated by commas.
 func numbersOf(text string) ([]int64, error) {
-	var numbers []int64
-	for one := range strings.SplitSeq(text, ",") {
-		n, err := strconv.ParseInt(one, 10, 64)
+	numbers := make([]int64, 0, strings.Count(text, ",")+1)
+	for more := true; more; {
+		var one string
+		one, text, more = strings.Cut(text, ",")
+		n, err := strconv.Atoi(one)
 		if err != nil {
 			return nil, err
 		}
-		numbers = append(numbers, n)
+		numbers = append(numbers, int64(n))
 	}
 	return numbers, nil
 }

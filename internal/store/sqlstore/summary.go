@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -10,7 +9,6 @@ import (
 
 	"gorm.io/gorm"
 
-	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
@@ -65,7 +63,7 @@ func (s *Store) Summary(ctx context.Context, in store.Namespaces, query store.Su
 		if err := z.sums(&summary); err != nil {
 			return err
 		}
-		if err := z.changes(micros(query.Since), &summary); err != nil {
+		if err := z.changes(micros(query.Since), true, &summary); err != nil {
 			return err
 		}
 		if err := z.ending(s.now()+query.EndOfLifeWithin.Microseconds(), &summary); err != nil {
@@ -88,7 +86,7 @@ func (s *Store) ChangesSince(ctx context.Context, in store.Namespaces, since tim
 		if err := z.since(&summary); err != nil {
 			return err
 		}
-		return z.changes(micros(since), &summary)
+		return z.changes(micros(since), false, &summary)
 	})
 	return store.ChangeSums{Opened: summary.Opened.Counts, Closed: summary.Closed.Counts, KnownSince: summary.KnownSince}, err
 }
@@ -129,13 +127,6 @@ func (z *summarizer) since(summary *store.Summary) error {
 	return err
 }
 
-// open begins a statement about the findings f of vulnerabilities v that count in images i that run.
-func (z *summarizer) open() *gorm.DB {
-	return z.counting(z.tx.Table("(?) AS d", z.uses().Distinct("u.image_pk")).
-		Joins("CROSS JOIN images i").Joins("CROSS JOIN image_packages ip").Joins("CROSS JOIN findings f").Joins("CROSS JOIN vulnerabilities v").
-		Where("i.id = d.image_pk AND i.matched_at > 0 AND ip.image_pk = i.id AND ip.excluded = 0 AND f.package_pk = ip.package_pk AND v.id = f.vulnerability_pk"))
-}
-
 // counting keeps the findings f that count in images i of packages ip, for what is chosen.
 func (z *summarizer) counting(found *gorm.DB) *gorm.DB {
 	found = found.Where(z.view.open(), z.current, z.current)
@@ -143,110 +134,6 @@ func (z *summarizer) counting(found *gorm.DB) *gorm.DB {
 		found = openAmong(found, z.uses(), "i.id")
 	}
 	return found
-}
-
-// known is what is known of a vulnerability while a summary is made.
-type known struct {
-	severity     model.Severity
-	kev, fixable bool
-}
-
-// changes compares the vulnerabilities of what runs with those of what ran at a time.
-func (z *summarizer) changes(since int64, summary *store.Summary) error {
-	now := map[string]*known{}
-	rows := z.open().Select("v.vulnerability_id, MAX(v.severity), MAX(v.kev), MAX(f.fixable)").Group("v.vulnerability_id")
-	err := eachRow(rows, func(scan func(...any) error) error {
-		var name string
-		var severity, kev, fixable int64
-		err := scan(&name, &severity, &kev, &fixable)
-		now[name] = &known{model.Severity(severity), kev != 0, fixable != 0} //nolint:gosec // It was stored from one.
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	before, err := z.found(z.packagesAt(since), "f.from_gen <= ? AND f.opened_at <= ? AND "+ended+" > ?", z.current, since, since)
-	if err != nil {
-		return err
-	}
-	still, err := z.found(z.packagesNow(), shown, z.current, z.current) // Also what is suppressed.
-	if err != nil {
-		return err
-	}
-	opened := maps.Clone(now)
-	maps.DeleteFunc(opened, func(name string, _ *known) bool { return before[name] != nil })
-	maps.DeleteFunc(before, func(name string, _ *known) bool { return still[name] != nil })
-	maps.DeleteFunc(now, func(_ string, one *known) bool { return !one.kev })
-	summary.Opened, summary.Closed, summary.Exploited = z.changed(opened), z.changed(before), z.changed(now)
-	if err := z.reach(summary.Opened.Worst); err != nil {
-		return err
-	}
-	return z.reach(summary.Exploited.Worst)
-}
-
-// packagesNow selects the packages of what runs.
-func (z *summarizer) packagesNow() *gorm.DB {
-	return z.tx.Table("(?) AS d", z.uses().Distinct("u.image_pk")).Joins("CROSS JOIN images i").Joins("CROSS JOIN image_packages ip").
-		Where("i.id = d.image_pk AND i.matched_at > 0 AND ip.image_pk = i.id AND ip.excluded = 0").Distinct("ip.package_pk")
-}
-
-// packagesAt selects the packages of what ran at a time. Of some namespaces, an image has findings since it was matched, as in affectedQuery.
-func (z *summarizer) packagesAt(at int64) *gorm.DB {
-	in := z.chosen.in
-	ran := visiblePresences(uses(z.tx.Table("image_presences AS u"), z.chosen), "u", in).
-		Where(presenceSince("u", in)+" <= ? AND u.until_time > ?", at, at)
-	packages := z.tx.Table("(?) AS d", ran.Distinct("u.image_pk")).Joins("CROSS JOIN images i").Joins("CROSS JOIN image_packages ip").
-		Where("i.id = d.image_pk AND i.matched_at > 0 AND ip.image_pk = i.id AND ip.excluded = 0").Distinct("ip.package_pk")
-	if !in.All() {
-		packages = packages.Where("i.matched_at <= ?", at)
-	}
-	return packages
-}
-
-// found reads the vulnerabilities of packages whose findings f meet a condition.
-func (z *summarizer) found(packages *gorm.DB, condition string, values ...any) (map[string]*known, error) {
-	rows := z.tx.Table("(?) AS k", packages).Joins("CROSS JOIN findings f").Joins("CROSS JOIN vulnerabilities v").
-		Joins("LEFT JOIN generations e ON e.number = f.until_gen AND e.number <= ?", z.current).
-		Where("f.package_pk = k.package_pk AND v.id = f.vulnerability_pk").Where(condition, values...).
-		Select("v.vulnerability_id, MAX(v.severity), MAX(v.kev)").Group("v.vulnerability_id")
-	found := map[string]*known{}
-	err := eachRow(rows, func(scan func(...any) error) error {
-		var name string
-		var severity, kev int64
-		err := scan(&name, &severity, &kev)
-		found[name] = &known{severity: model.Severity(severity), kev: kev != 0} //nolint:gosec // It was stored from one.
-		return err
-	})
-	return found, err
-}
-
-// changed counts vulnerabilities and describes the worst of them.
-func (z *summarizer) changed(all map[string]*known) store.ChangedVulnerabilities {
-	var changed store.ChangedVulnerabilities
-	for _, one := range all {
-		changed.Counts.Add(one.severity)
-	}
-	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
-		x, y := all[a], all[b]
-		return cmp.Or(cmp.Compare(y.severity, x.severity), compareBool(y.kev, x.kev), cmp.Compare(a, b))
-	})
-	names = names[:min(len(names), z.limit)]
-	for _, name := range names {
-		one := all[name]
-		changed.Worst = append(changed.Worst, store.ReachedVulnerability{ID: name, Severity: one.severity, KEV: one.kev, Fixable: one.fixable})
-	}
-	return changed
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	default:
-		return -1
-	}
 }
 
 // reach adds to vulnerabilities what has them.

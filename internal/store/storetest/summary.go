@@ -135,6 +135,25 @@ var summaryTests = map[string]func(*testing.T, *fixture){
 			"2 workloads, 1 of 1 images: 1 critical, 0 high, 0 low, 0 kev, 1 fixable",
 			"closed CVE-3 High kev=false fixable=false  0 images 0 workloads", "closed CVE-2 Low kev=false fixable=false  0 images 0 workloads")
 	},
+	"What counts in some images was opened while one of them runs": func(t *testing.T, f *fixture) {
+		a, _ := f.summarized(t)
+		f.decide(t, placed(exception("d", model.DecisionAcceptedRisk, []string{"CVE-4"}, nil), "one", []string{"one"}))
+		// An image that is not matched has the same packages.
+		c := image("cc", amd64)
+		f.catalog(t, c, "3", catalogOf("p", "q"))
+		must(t, f.RecordUses(t.Context(), "three", []store.Use{ownedUse(c, "three", "web", "green")}))
+		all := store.AllNamespaces()
+		expectTexts(t, "all", f.summary(t, all, store.Ownership{}, 5)[1:],
+			"opened CVE-4 Critical kev=true fixable=true p 1 images 1 workloads", "opened CVE-5 High kev=false fixable=true r 1 images 1 workloads",
+			"closed CVE-3 High kev=false fixable=false  0 images 0 workloads", "closed CVE-2 Low kev=false fixable=false  0 images 0 workloads",
+			"exploited CVE-4 Critical kev=true fixable=true p 1 images 1 workloads")
+		gone := []string{"closed CVE-3 High kev=false fixable=false  0 images 0 workloads", "closed CVE-2 Low kev=false fixable=false  0 images 0 workloads"}
+		expectTexts(t, "of an owner", f.summary(t, all, owned("red"), 5)[1:], gone...)
+		must(t, f.RecordUses(t.Context(), "two", nil))
+		expectTexts(t, "without the image in which it counts", f.summary(t, all, store.Ownership{}, 5)[1:], gone...)
+		must(t, f.RecordUses(t.Context(), "two", []store.Use{ownedUse(a, "two", "web", "red")}))
+		expectTexts(t, "in another place", f.summary(t, all, store.Ownership{}, 5)[1:2], "opened CVE-4 Critical kev=true fixable=true p 1 images 3 workloads")
+	},
 	"A summary has what is due": func(t *testing.T, f *fixture) {
 		f.summarized(t)
 		f.due(t, dueAfter("p", "", 1, 2))
