@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -26,6 +27,7 @@ type baseToken struct {
 
 // baseEntry is a base with what the images on it sum up to.
 type baseEntry struct {
+	Top                     layerOf `gorm:"embedded"`
 	ChainID, StatedName     string
 	Layers, Images, Scanned int
 	Counts                  countsRow `gorm:"embedded"`
@@ -66,15 +68,27 @@ func (s *Store) ListBases(ctx context.Context, in store.Namespaces, query store.
 			return err
 		}
 		page.Listed = known.entries
-		images := view.images(tx).Joins("JOIN image_layers b ON b.image_pk = i.id AND b.is_top = 0").
-			Joins("JOIN (?) d ON d.chain_id = b.chain_id AND d.position = b.position", basesIn(tx, in, known)).
-			Joins("LEFT JOIN stated_bases st ON st.image_pk = i.id AND st.name <> ''")
-		if chosen := (place{query.Where, in}); !chosen.everywhere() {
-			images = images.Where("i.id IN (?)", chosen.images(tx))
+		visible, err := readVisible(tx, place{in: in})
+		if err != nil {
+			return err
 		}
-		entries := images.Select("b.chain_id, b.position + 1 AS layers, CASE WHEN MIN(st.name) = MAX(st.name) THEN MIN(st.name) ELSE '' END AS stated_name, " +
-			"COUNT(*) AS images, SUM(CASE WHEN i.matched_at > 0 THEN 1 ELSE 0 END) AS scanned, " + perCount("SUM(i.%[1]s) AS %[1]s")).Group("b.chain_id, b.position")
-		rows, next, total, err := readEntries(tx, entries, keys, query.Page, baseToken{"bases", query.Where, query.Sort}, (*baseEntry).value)
+		among := func(rows *gorm.DB, column string) *gorm.DB {
+			if visible == nil {
+				return visibleOnly(tx, rows, column, in)
+			}
+			return rows.Where(column+" IN (?)", numberList(slices.Sorted(maps.Keys(visible))))
+		}
+		bases, err := readBases(tx, in, known, among)
+		if err != nil {
+			return err
+		}
+		images := onBases(view.images(tx), bases)
+		if query.Where == (store.Where{}) {
+			images = among(images, "i.id")
+		} else {
+			images = images.Where("i.id IN (?)", place{query.Where, in}.images(tx))
+		}
+		rows, next, total, err := readEntries(tx, images, keys, query.Page, baseToken{"bases", query.Where, query.Sort}, (*baseEntry).value)
 		page.NextToken, page.Total, page.Bases = next, total, make([]store.BaseSummary, len(rows))
 		for i := range rows {
 			row := &rows[i]
@@ -85,7 +99,7 @@ func (s *Store) ListBases(ctx context.Context, in store.Namespaces, query store.
 		if err != nil {
 			return err
 		}
-		if err := addBaseWorkloads(tx, place{query.Where, in}, page.Bases); err != nil {
+		if err := addBaseWorkloads(tx, place{query.Where, in}, rows, page.Bases); err != nil {
 			return err
 		}
 		return addBaseImages(tx, view, known, page.Bases)
@@ -96,7 +110,16 @@ func (s *Store) ListBases(ctx context.Context, in store.Namespaces, query store.
 	return page, nil
 }
 
-// basesIn selects the bases of the visible images, as baseOf finds them, each once. An image and another one part at a layer: either that is the highest one of the
+// onBases selects what images i with these layers sum up to, by these layers.
+func onBases(images *gorm.DB, bases []layerOf) *gorm.DB {
+	return images.Joins("JOIN image_layers b ON b.image_pk = i.id AND b.is_top = 0").
+		Joins("JOIN image_layers d ON d.chain_id = b.chain_id AND d.position = b.position").
+		Joins("LEFT JOIN stated_bases st ON st.image_pk = i.id AND st.name <> ''").Where(inLayers(bases)).
+		Select("d.image_pk, d.position, MIN(d.chain_id) AS chain_id, d.position + 1 AS layers, CASE WHEN MIN(st.name) = MAX(st.name) THEN MIN(st.name) ELSE '' END AS stated_name, " +
+			"COUNT(*) AS images, SUM(CASE WHEN i.matched_at > 0 THEN 1 ELSE 0 END) AS scanned, " + perCount("SUM(i.%[1]s) AS %[1]s")).Group("d.image_pk, d.position")
+}
+
+// basesIn selects the bases of the visible images, as baseOf finds them, each once, by one of the images that have its layers. An image and another one part at a layer: either that is the highest one of the
 // other image, or both have different layers on it. The highest layer at which the image parts with one that ends there, or that is another application, is
 // that of its base, unless it has the layers of a listed image.
 func basesIn(tx *gorm.DB, in store.Namespaces, known knownBases) *gorm.DB {
@@ -125,7 +148,8 @@ func basesIn(tx *gorm.DB, in store.Namespaces, known knownBases) *gorm.DB {
 			Select("l.image_pk, MAX(l.position) AS position").Group("l.image_pk")
 		highest = tx.Table("(?) AS s", highest).Joins("LEFT JOIN (?) g ON g.image_pk = s.image_pk", listed).Select("s.image_pk, COALESCE(g.position, s.position) AS position")
 	}
-	return tx.Table("(?) AS p", highest).Joins("JOIN image_layers q ON q.image_pk = p.image_pk AND q.position = p.position").Distinct("q.chain_id, q.position")
+	return tx.Table("(?) AS p", highest).Joins("JOIN image_layers q ON q.image_pk = p.image_pk AND q.position = p.position").
+		Select("MIN(q.image_pk) AS image_pk, q.position").Group("q.chain_id, q.position")
 }
 
 // basesByLayer returns bases by their highest layers, and the chain IDs of these, of which several can be the same.
@@ -140,23 +164,25 @@ func basesByLayer(bases []store.BaseSummary) (at map[layer]*store.BaseSummary, c
 }
 
 // addBaseWorkloads counts the chosen workloads that run images on each base.
-func addBaseWorkloads(tx *gorm.DB, chosen place, bases []store.BaseSummary) error {
-	at, chains := basesByLayer(bases)
-	return inParts(chains, func(part []string) error {
-		running := uses(tx.Table("image_layers AS b").Joins("JOIN image_uses u ON u.image_pk = b.image_pk"), chosen).
-			Where("b.is_top = 0 AND b.chain_id IN ?", part).Distinct("b.chain_id, b.position, u.namespace, u.kind, u.name")
-		var found []struct {
-			Top       layer `gorm:"embedded"`
-			Workloads int
-		}
-		err := tx.Table("(?) AS r", running).Select("r.chain_id, r.position, COUNT(*) AS workloads").Group("r.chain_id, r.position").Scan(&found).Error
-		for _, row := range found {
-			if base := at[row.Top]; base != nil {
-				base.Workloads = row.Workloads
-			}
-		}
+func addBaseWorkloads(tx *gorm.DB, chosen place, rows []baseEntry, bases []store.BaseSummary) error {
+	at, tops := make(map[layerOf]*store.BaseSummary, len(rows)), make([]layerOf, len(rows))
+	for i := range rows {
+		at[rows[i].Top], tops[i] = &bases[i], rows[i].Top
+	}
+	return eachRow(tx.Table("(?) AS r", workloadsOn(tx, chosen, tops)).Select("r.image_pk, r.position, COUNT(*)").Group("r.image_pk, r.position"), func(scan func(...any) error) error {
+		var top layerOf
+		var workloads int
+		err := scan(&top.ImagePk, &top.Position, &workloads)
+		at[top].Workloads = workloads
 		return err
 	})
+}
+
+// workloadsOn selects the chosen workloads that run images with these layers, each once for each of these.
+func workloadsOn(tx *gorm.DB, chosen place, bases []layerOf) *gorm.DB {
+	images := tx.Table("image_layers AS d").Joins("JOIN image_layers b ON b.chain_id = d.chain_id AND b.position = d.position AND b.is_top = 0").
+		Joins("JOIN image_uses u ON u.image_pk = b.image_pk").Where(inLayers(bases))
+	return uses(images, chosen).Distinct("d.image_pk, d.position, u.namespace, u.kind, u.name")
 }
 
 // addBaseImages adds the image that has the layers of each base only: the oldest of those that are listed, or else of all, and says whether it is listed.

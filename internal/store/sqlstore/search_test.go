@@ -57,6 +57,13 @@ func TestSearchPlans(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	every := &layerTree{tx: s.db.Reader(), among: func(rows *gorm.DB, _ string) *gorm.DB { return rows }}
+	some := &layerTree{tx: s.db.Reader(), among: func(rows *gorm.DB, column string) *gorm.DB {
+		return rows.Where(column+" IN (?)", numberList([]int64{1, 2}))
+	}}
+	bases, onBase := []layerOf{{1, 2}, {3, 4}}, []string{
+		"SEARCH d USING INDEX sqlite_autoindex_image_layers_1 (image_pk=?)", "SEARCH b USING COVERING INDEX image_layers_chain (chain_id=? AND position=? AND is_top=?)",
+	}
 	for name, c := range map[string]struct {
 		query *gorm.DB
 		want  []string
@@ -90,6 +97,12 @@ func TestSearchPlans(t *testing.T) {
 			"SEARCH fs USING COVERING INDEX finding_suppressions_reach (reach=?)",
 			"SEARCH fs USING PRIMARY KEY (finding_id=? AND reach=?)", "SEARCH x USING PRIMARY KEY (reach=? AND image_pk=?)",
 		}},
+		// Layers are read in the order of an index or of some images, and images by the layers of bases: none are compared with all others.
+		"shared layers":         {every.shared(), []string{"[{SCAN l USING COVERING INDEX image_layers_chain}]"}},
+		"ends of shared layers": {every.ends([]string{"a", "b"}), []string{"[{SEARCH l USING COVERING INDEX image_layers_chain (chain_id=?)}]"}},
+		"shared layers of some": {some.shared(), []string{"SEARCH l USING INDEX sqlite_autoindex_image_layers_1 (image_pk=?)"}},
+		"images on bases":       {onBases(s.db.Reader().Table("images AS i"), bases), append(onBase[:2:2], "SEARCH i USING INTEGER PRIMARY KEY (rowid=?)")},
+		"workloads on bases":    {workloadsOn(s.db.Reader(), everywhere, bases), append(onBase[:2:2], "SEARCH u USING COVERING INDEX image_uses_image (image_pk=?)")},
 		// Presences are looked up for each image, and not each workload for each image.
 		"exposures of workloads": {exposed.Select("u.name"), []string{"SEARCH u USING INDEX sqlite_autoindex_image_presences_1 (image_pk=?)"}},
 	} {
