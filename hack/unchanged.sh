@@ -14,18 +14,23 @@ shift
 
 cache=${SCANNER_OPERATOR_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}}/scanner-operator/unchanged
 # Without a git repository or GNU tar, and with a file or path missing, there is no digest.
-digest=$({
-	printf '%s\0' "$@"
-	node --version 2>/dev/null || true
-	git ls-files -z --cached --others --exclude-standard --error-unmatch -- "${paths[@]}" | sort -zu |
-		tar --create --null --no-recursion --files-from=- --format=gnu --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=go=
-} 2>/dev/null | sha256sum | cut -d' ' -f1) || exec "$@"
+digest() {
+	{
+		printf '%s\0' "$@"
+		node --version 2>/dev/null || true
+		git ls-files -z --cached --others --exclude-standard --error-unmatch -- "${paths[@]}" | sort -zu |
+			tar --create --null --no-recursion --files-from=- --format=gnu --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=go=
+	} 2>/dev/null | sha256sum | cut -d' ' -f1
+}
+before=$(digest "$@") || exec "$@"
 
 mkdir -p "$cache"
-find "$cache" -type f -mtime +30 -delete
-if [[ -e "$cache/$digest" ]]; then
+find "$cache" -type f -mtime +30 -delete || true # Another run may do the same.
+if [[ -e "$cache/$before" ]]; then
 	echo "unchanged since it passed: $*"
 	exit
 fi
 "$@"
-touch "$cache/$digest"
+if [[ "$(digest "$@")" == "$before" ]]; then
+	touch "$cache/$before"
+fi

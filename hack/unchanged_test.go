@@ -106,6 +106,14 @@ func TestUnchanged(t *testing.T) {
 			t.Error("another check was not run")
 		}
 	})
+	t.Run("changed meanwhile", func(t *testing.T) {
+		c := newCheckout(t)
+		c.checks("ui", "echo fixed > ui/page.ts")
+		c.write("ui/page.ts", "one")
+		if !c.checks("ui", "echo fixed > ui/page.ts") {
+			t.Error("what was there before the check passed was not checked again")
+		}
+	})
 	t.Run("unknown path", func(t *testing.T) {
 		c := newCheckout(t)
 		for range 2 {

@@ -260,7 +260,7 @@ lint: $(GOLANGCI_LINT) $(HELM) ## Lint prose, Go code, the chart and the UI.
 	done
 	$(HELM) lint --strict --quiet --set image.repository=scanner-operator charts/scanner-operator
 	@if command -v npm >/dev/null; then \
-		$(MAKE) web/node_modules/.package-lock.json && hack/unchanged.sh web integrations/headlamp -- npm --prefix web run lint; \
+		$(MAKE) web/node_modules/.package-lock.json && hack/unchanged.sh .editorconfig web integrations/headlamp -- npm --prefix web run lint; \
 	else \
 		hack/missing.sh "Node, for the lint of the UI"; \
 	fi

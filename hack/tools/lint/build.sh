@@ -8,6 +8,7 @@ cd "$(dirname "$0")"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 module=github.com/golangci/golangci-lint/v2
+go mod download "$module"
 cp -r --no-preserve=mode "$(go list -m -f '{{.Dir}}' "$module")" "$work/module"
 position=$work/module/internal/cache/position.go
 sed -i.original 's/mod\.Version == ""$/(& || mod.Replace != nil \&\& mod.Replace.Version == "")/' "$position"

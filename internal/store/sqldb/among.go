@@ -3,22 +3,27 @@ package sqldb
 import (
 	"database/sql/driver"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 )
 
-// MaxSpan is what numbers for Dialect.Among span at most. A statement is given up to two bytes for each of them.
-const MaxSpan = 1 << 20
+// maxSpan is what the numbers of a set span at most. With SQLite, it has a byte for each.
+const maxSpan = 1 << 20
 
-// A list of numbers is made to a table by databases each time, and each value of a column is looked up in that. A set that has a place for each number between
-// the least and the greatest is a value, in which they find a number at once.
+// Databases make a table of a list of numbers each time, and look up each value of a column in it. A set that has a place for each number between the least and the
+// greatest is a value, in which they find a number at once. Numbers that span too much are a list.
 
-// among is the condition that a column is one of some numbers. Its values are the least and the greatest number, the set, and the least one again as often as it is asked for.
-func among(condition, column string, numbers []int64, set func(numbers []int64) numberSet) clause.Expr {
+// among is the condition that a column is one of some numbers, which a set has. Its values are the least and the greatest number, the set, and the least one again as often as it
+// is asked for.
+func among(condition, column string, numbers []int64, set func(numbers []int64) numberSet, list func(column, numbers string) clause.Expr) clause.Expr {
 	if len(numbers) == 0 {
 		return gorm.Expr("1 = 0")
+	}
+	if numbers[len(numbers)-1]-numbers[0] >= maxSpan {
+		return list(column, JoinNumbers(numbers))
 	}
 	condition = fmt.Sprintf(condition, column)
 	values := []any{numbers[0], numbers[len(numbers)-1], set(numbers)}
@@ -26,6 +31,18 @@ func among(condition, column string, numbers []int64, set func(numbers []int64) 
 		values = append(values, numbers[0])
 	}
 	return gorm.Expr(condition, values...)
+}
+
+// JoinNumbers joins numbers with commas.
+func JoinNumbers(numbers []int64) string {
+	var text []byte
+	for i, n := range numbers {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = strconv.AppendInt(text, n, 10)
+	}
+	return string(text)
 }
 
 // numberSet is a set of numbers. Bytes that are not a driver.Valuer are a list for GORM.

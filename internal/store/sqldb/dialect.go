@@ -32,8 +32,7 @@ type Dialect interface {
 	IgnoreConflict(unique ...string) string
 	// List is an expression that joins the numbers in a column of a group with commas.
 	List(column string) string
-	// Among is the condition that a column is one of some thousand numbers, which are in order, each once, and span less than MaxSpan. All values of the
-	// column are looked at.
+	// Among is the condition that a column is one of some thousand numbers, which are in order, each once. All values of the column are looked at.
 	Among(column string, numbers []int64) clause.Expr
 	// Lower is an expression with the ASCII letters of a column in lower case.
 	Lower(column string) string

@@ -147,8 +147,12 @@ func (mysqlDialect) notify(*gorm.DB, string) error { return nil }
 // List: the session has a limit that lists of IDs do not reach. A list that is cut all the same is not as long as its group.
 func (mysqlDialect) List(column string) string { return "GROUP_CONCAT(" + column + ")" }
 
+// Among: a set that is sent as text would have characters in place of bytes.
 func (mysqlDialect) Among(column string, numbers []int64) clause.Expr {
-	return among("CASE WHEN %[1]s >= ? AND %[1]s <= ? THEN ORD(SUBSTRING(?, (%[1]s - ?) DIV 8 + 1, 1)) >> ((%[1]s - ?) %% 8) & 1 ELSE 0 END = 1", column, numbers, bitSet)
+	return among("CASE WHEN %[1]s >= ? AND %[1]s <= ? THEN ORD(SUBSTRING(CAST(? AS BINARY), (%[1]s - ?) DIV 8 + 1, 1)) >> ((%[1]s - ?) %% 8) & 1 ELSE 0 END = 1", column, numbers, bitSet, func(column, list string) clause.Expr {
+		// CASE hides the list: MariaDB makes a table of one with a thousand numbers, in which it looks up each value several times slower.
+		return gorm.Expr("CASE WHEN " + column + " IN (" + list + ") THEN 1 ELSE 0 END = 1")
+	})
 }
 
 func (mysqlDialect) IgnoreConflict(unique ...string) string {

@@ -167,7 +167,9 @@ func (sqliteDialect) List(column string) string { return "GROUP_CONCAT(" + colum
 
 // Among: SQLite has no function for the bits of a value.
 func (sqliteDialect) Among(column string, numbers []int64) clause.Expr {
-	return among("CASE WHEN %[1]s >= ? AND %[1]s <= ? THEN SUBSTR(?, %[1]s - ? + 1, 1) = X'01' ELSE 0 END", column, numbers, byteSet)
+	return among("CASE WHEN %[1]s >= ? AND %[1]s <= ? THEN SUBSTR(?, %[1]s - ? + 1, 1) = X'01' ELSE 0 END", column, numbers, byteSet, func(column, list string) clause.Expr {
+		return gorm.Expr(column+" IN (SELECT value FROM JSON_EACH(?))", "["+list+"]")
+	})
 }
 
 func (sqliteDialect) IgnoreConflict(unique ...string) string {

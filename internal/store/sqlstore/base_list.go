@@ -68,7 +68,7 @@ func (s *Store) ListBases(ctx context.Context, in store.Namespaces, query store.
 			return err
 		}
 		page.Listed = known.entries
-		visible, err := readVisible(tx, place{in: in})
+		visible, err := s.readVisible(tx, place{in: in})
 		if err != nil {
 			return err
 		}

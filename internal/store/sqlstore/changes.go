@@ -135,7 +135,7 @@ func (s *Store) Changes(ctx context.Context, in store.Namespaces, query store.Ch
 // indexedOrder are the columns of visibleChangeOrder that an index has in order.
 const indexedOrder = 4
 
-// sortedChanges reads the first changes of a query in the visibleChangeOrder. Only those are sorted of which an index does not show that they are behind, and
+// sortedChanges reads the first changes of a query in the visibleChangeOrder. An index finds the last row that they can have, only rows up to it are sorted, and
 // columns that they are not sorted by are read of the first alone.
 func sortedChanges(found, changes *gorm.DB, limit int) ([]changeRow, error) {
 	indexed := visibleChangeOrder[:indexedOrder]

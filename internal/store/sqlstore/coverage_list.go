@@ -85,7 +85,7 @@ func countCoverage(filtered *gorm.DB, query store.CoverageQuery, page *store.Cov
 	return nil
 }
 
-// limitMessages takes away messages about images that were not scanned yet and can tell of attempts for other namespaces.
+// limitMessages removes messages about images that were not scanned yet, which can reveal attempts for other namespaces.
 func limitMessages(tx *gorm.DB, in store.Namespaces, rows []coverageRow) error {
 	if in.All() {
 		return nil

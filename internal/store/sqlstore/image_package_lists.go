@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"math/bits"
 	"slices"
-	"strconv"
 
 	"gorm.io/gorm"
 
@@ -20,7 +19,7 @@ func savePackageList(tx *txn, image int64, list []int64) error {
 		return nil
 	}
 	slices.Sort(list)
-	return tx.Insert("image_package_lists", []string{"image_pk", "package_pk", "packages"}, []any{image, list[0] / 2, joinNumbers(list)}, "")
+	return tx.Insert("image_package_lists", []string{"image_pk", "package_pk", "packages"}, []any{image, list[0] / 2, sqldb.JoinNumbers(list)}, "")
 }
 
 // savePackageLists writes the lists of images without one, whose packages a process of an earlier version has written.
@@ -184,16 +183,4 @@ func (s *numberSet) sorted(chosen func(n int64) bool) []int64 {
 	}
 	slices.Sort(list)
 	return list
-}
-
-// joinNumbers joins numbers with commas.
-func joinNumbers(numbers []int64) string {
-	var text []byte
-	for i, n := range numbers {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = strconv.AppendInt(text, n, 10)
-	}
-	return string(text)
 }

@@ -123,7 +123,7 @@ func eachSince(tx *gorm.DB, in store.Namespaces, images []int64, visit func(imag
 type visibleTimes map[int64]int64
 
 // fewVisible is up to how many pairs of an image and a namespace are read to tell which images are visible.
-const fewVisible = 4096
+const fewVisible = 1000
 
 // readVisible reads since when images are visible, nil if all are, if others are chosen, or if these are too many.
 func (s *Store) readVisible(tx *gorm.DB, chosen place) (visibleTimes, error) {

@@ -79,8 +79,10 @@ type packageSearch struct {
 	divided dividing
 	current int64
 	view    seen
-	// sets has what the chosen images hold; nil if all are chosen or these are too many.
+	// sets has what the chosen images hold; nil if all are chosen, if packages are chosen by name, or if the images are too many.
 	sets *heldSets
+	// manyHeld are the packages of sets, if they are so many that all packages are compared with them; of less, and without sets, statements ask what images hold.
+	manyHeld []int64
 	// due selects the packages with a finding that is due as asked for; nil when all are.
 	due *gorm.DB
 }
@@ -129,10 +131,10 @@ func (s *Store) ListPackages(ctx context.Context, in store.Namespaces, query sto
 		}
 		var rows []packageEntry
 		done := false
+		if err := search.readSets(tx); err != nil {
+			return err
+		}
 		if !search.unfiltered() {
-			if err := search.readSets(tx); err != nil {
-				return err
-			}
 			if rows, page.NextToken, page.Total, done, err = search.ofImages(tx, token); err != nil {
 				return err
 			}

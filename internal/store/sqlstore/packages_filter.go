@@ -4,7 +4,6 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
-	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // holders selects rows ip of what images that the query chooses hold.
@@ -74,8 +73,11 @@ func (q *packageSearch) suppressed(tx *gorm.DB) *gorm.DB {
 		Where(openInSome, q.current, q.current).Where("NOT EXISTS (?)", open).Select("f.package_pk, " + severitySums()).Group("f.package_pk")
 }
 
-// readSets reads what the chosen images hold.
+// readSets reads what the chosen images hold. Packages that are chosen by name are few.
 func (q *packageSearch) readSets(tx *gorm.DB) error {
+	if q.unfiltered() || q.Name != "" {
+		return nil
+	}
 	images, err := readImages(tx, q.images(tx))
 	if err != nil || images == nil {
 		return err
@@ -83,23 +85,15 @@ func (q *packageSearch) readSets(tx *gorm.DB) error {
 	// Only matched images count for who sees some namespaces: what is known of the packages of others follows from other images.
 	all := q.chosen.in.All()
 	q.sets, err = q.s.readHeld(tx, images.ids, func(image int64) bool { return all || images.isMatched(image) })
+	if err == nil && q.sets.held.number > q.s.manyPackages {
+		q.manyHeld = q.sets.held.sorted(nil)
+	}
 	return err
-}
-
-// manySets are the packages of sets, if they are so many that all packages are compared with them; of less, and if there are no sets, statements ask what images hold.
-func (q *packageSearch) manySets() []int64 {
-	if q.sets == nil || q.sets.held.number <= min(sqldb.MaxIn, q.s.manyPackages) {
-		return nil
-	}
-	if ids := q.sets.held.sorted(nil); ids[len(ids)-1]-ids[0] < sqldb.MaxSpan {
-		return ids
-	}
-	return nil
 }
 
 // isCounted is the condition that a package counts in one of the chosen images.
 func (q *packageSearch) isCounted() string {
-	if q.manySets() != nil {
+	if q.manyHeld != nil {
 		return "h.excluded = 0"
 	}
 	return "c.excluded = 0"
@@ -107,16 +101,16 @@ func (q *packageSearch) isCounted() string {
 
 // filter selects the rows h of held_packages that the query matches, with the rows c of the chosen images, or with whether these exclude the package.
 func (q *packageSearch) filter(tx *gorm.DB) *gorm.DB {
-	packages, held := tx.Table("held_packages AS h"), q.manySets()
-	if held != nil {
-		packages = tx.Table("(?) AS h", tx.Table("held_packages AS a").Where(q.dialect.Among("a.package_pk", held)).
+	packages := tx.Table("held_packages AS h")
+	if q.manyHeld != nil {
+		packages = tx.Table("(?) AS h", tx.Table("held_packages AS a").Where(q.dialect.Among("a.package_pk", q.manyHeld)).
 			Select("a.*, CASE WHEN ? THEN 0 ELSE 1 END AS excluded", q.dialect.Among("a.package_pk", q.sets.counted.sorted(nil))))
 	}
 	if q.Name != "" || q.Type != "" || q.Text != "" {
 		packages = packages.Joins("JOIN packages p ON p.id = h.package_pk")
 	}
 	packages = contains(equals(q.named(packages), "p.type", q.Type), q.dialect, q.Text, "p.name")
-	if !q.unfiltered() && held == nil {
+	if !q.unfiltered() && q.manyHeld == nil {
 		chosen := q.holders(tx).Select("ip.package_pk, MIN(ip.excluded) AS excluded")
 		if !q.chosen.in.All() {
 			// Only matched images count: what is known of the packages of others follows from other images.

@@ -33,7 +33,7 @@ func (q *packageSearch) ofImages(tx *gorm.DB, token packageToken) (rows []packag
 		return nil, "", 0, false, nil
 	}
 	p := &imagePackages{packageSearch: q, tx: tx, token: token, heldSets: q.sets}
-	if p.filters() && (!p.worst() || q.manySets() == nil) {
+	if p.filters() && (!p.worst() || q.manyHeld == nil) {
 		return nil, "", 0, false, nil
 	}
 	if err := p.readElsewhere(); err != nil {

@@ -87,6 +87,9 @@ func inOrderOf[T any](ids []int64, read func(part []int64) ([]T, error), id func
 	rows := make([]T, len(ids))
 	return rows, inParts(ids, func(part []int64) error {
 		some, err := read(part)
+		if err == nil && len(some) != len(part) {
+			err = fmt.Errorf("%d of %d rows are left in the database", len(some), len(part))
+		}
 		for i := range some {
 			rows[at[id(&some[i])]] = some[i]
 		}

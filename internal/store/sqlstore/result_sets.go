@@ -172,17 +172,22 @@ func (s *Store) limitResultSets(tx *gorm.DB, in store.Namespaces, rows []resultS
 	if in.All() || len(rows) == 0 {
 		return nil
 	}
-	view, err := s.changesIn(tx, in)
-	if err != nil {
-		return err
-	}
 	numbers := make([]int64, len(rows))
 	byNumber := make(map[int64]*resultSetRow, len(rows))
+	some := false
 	for i := range rows {
 		row := &rows[i]
+		some = some || row.Opened+row.Closed+row.Changed > 0
 		row.Queued, row.Matched = 0, 0
 		row.Opened, row.Closed, row.Changed, row.Images, row.OpenedCritical, row.NewKev = 0, 0, 0, 0, 0, 0
 		numbers[i], byNumber[row.Number] = row.Number, row
+	}
+	if !some {
+		return nil
+	}
+	view, err := s.changesIn(tx, in)
+	if err != nil {
+		return err
 	}
 	return inParts(numbers, func(part []int64) error {
 		// newlyExploited and count say the same of a change.

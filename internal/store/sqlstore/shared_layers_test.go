@@ -12,6 +12,7 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // TestBasesAreThoseOfTheDatabase compares the bases that are found among shared layers with those that the database finds, in random fleets in which images have few
@@ -78,7 +79,7 @@ func compareBases(t *testing.T, s *Store, in store.Namespaces, known knownBases,
 			if err := visibleImages(tx, in).Where("m.image_pk IN (" + known.images + ")").Distinct("m.image_pk").Scan(&visible).Error; err != nil {
 				return err
 			}
-			known.images = joinNumbers(visible)
+			known.images = sqldb.JoinNumbers(visible)
 		}
 		var bases []layerOf
 		if err := basesIn(tx, in, known).Scan(&bases).Error; err != nil {

@@ -19,7 +19,7 @@ import (
 type changeView struct {
 	in      store.Namespaces
 	dialect sqldb.Dialect
-	// found is since when the visible images have findings, lists what they hold. Both are nil if that is too much: then statements ask.
+	// found is since when the visible images have findings, nil if they are too many: then statements ask. lists has what they hold, nil if that is too much.
 	found map[int64]int64
 	lists map[int64][]int64
 	// steps are the packages whose changes are visible from a time on. variants says that there are changes that are about some of the images that hold a package.
@@ -48,11 +48,7 @@ func (s *Store) changesIn(tx *gorm.DB, in store.Namespaces) (*changeView, error)
 	if err != nil || images == nil {
 		return v, err
 	}
-	held, err := s.readHeld(tx, images.matched(), images.isMatched)
-	if err != nil || held.lists == nil {
-		return v, err
-	}
-	found := make(map[int64]int64, len(held.lists))
+	found := make(map[int64]int64, len(images.ids))
 	err = eachSince(tx, in, images.ids, func(image, since int64) {
 		if at := images.matchedAt[image]; at > 0 {
 			found[image] = max(since, at)
@@ -60,6 +56,24 @@ func (s *Store) changesIn(tx *gorm.DB, in store.Namespaces) (*changeView, error)
 	})
 	if err != nil {
 		return v, err
+	}
+	first, lists, number := map[int64]int64{}, map[int64][]int64{}, 0
+	err = eachPackageList(tx, v.dialect, images.matched(), func(image int64, list []int64) {
+		from := found[image]
+		for _, one := range list {
+			if known, found := first[one/2]; one%2 == 0 && (!found || from < known) {
+				first[one/2] = from
+			}
+		}
+		if number += len(list); number <= s.keptNumbers {
+			lists[image] = list
+		}
+	})
+	if err != nil {
+		return v, err
+	}
+	if number > s.keptNumbers {
+		lists = nil
 	}
 	var became, some []int64
 	if err := tx.Raw("SELECT DISTINCT g.current_since FROM generations g WHERE g.current_since > 0 ORDER BY g.current_since").Scan(&became).Error; err != nil {
@@ -69,25 +83,13 @@ func (s *Store) changesIn(tx *gorm.DB, in store.Namespaces) (*changeView, error)
 		return v, err
 	}
 	v.variants = len(some) > 0
-	v.found, v.lists = found, held.lists
-	v.step(became)
+	v.found, v.lists = found, lists
+	v.step(first, became)
 	return v, nil
 }
 
-// step makes the steps from the times at which result sets became current, in order.
-func (v *changeView) step(became []int64) {
-	first := map[int64]int64{}
-	for image, list := range v.lists {
-		from, seen := v.found[image]
-		if !seen {
-			continue
-		}
-		for _, one := range list {
-			if known, found := first[one/2]; one%2 == 0 && (!found || from < known) {
-				first[one/2] = from
-			}
-		}
-	}
+// step makes the steps from the times at which result sets became current, in order, and those since when packages are in an image with findings.
+func (v *changeView) step(first map[int64]int64, became []int64) {
 	steps := map[int64][]int64{}
 	for id, from := range first {
 		if at, _ := slices.BinarySearch(became, from+1); at < len(became) {
@@ -108,7 +110,7 @@ func (v *changeView) keep(changes *gorm.DB) *gorm.DB {
 	// An image is visible by a row m of image_namespaces.
 	asked := `EXISTS (SELECT 1 FROM image_packages ip JOIN images i ON i.id = ip.image_pk JOIN image_namespaces m ON m.image_pk = i.id
 		WHERE ip.package_pk = c.package_pk AND ip.excluded = 0 AND ` + isWithin("m.namespace", v.in) + " AND " + foundBefore + " AND " + aboutImage + ")"
-	if v.lists == nil || !v.narrow() {
+	if v.found == nil {
 		return changes.Where(asked)
 	}
 	largest := slices.SortedFunc(slices.Values(v.steps), func(a, b changeStep) int {
@@ -133,15 +135,6 @@ func (v *changeView) keep(changes *gorm.DB) *gorm.DB {
 		changes = changes.Where("(NOT EXISTS (SELECT 1 FROM change_variants cv WHERE cv.change_id = c.id) OR " + asked + ")")
 	}
 	return changes
-}
-
-// narrow reports whether statements can be given the packages of the steps.
-func (v *changeView) narrow() bool {
-	var first, last []int64
-	for _, step := range v.steps {
-		first, last = append(first, step.packages[0]), append(last, step.packages[len(step.packages)-1])
-	}
-	return len(v.steps) == 0 || slices.Max(last)-slices.Min(first) < sqldb.MaxSpan
 }
 
 // images counts the images in which changes c of result sets g are visible, by the number of the result set.
@@ -186,7 +179,7 @@ func (v *changeView) images(changes *gorm.DB) (map[int64]int, error) {
 	}
 	for number, packages := range changed {
 		for image, list := range v.lists {
-			if from, seen := v.found[image]; seen && from < current[number] && slices.ContainsFunc(list, func(one int64) bool { return one%2 == 0 && packages.has(one/2) }) {
+			if v.found[image] < current[number] && slices.ContainsFunc(list, func(one int64) bool { return one%2 == 0 && packages.has(one/2) }) {
 				reach(number, image)
 			}
 		}

@@ -203,12 +203,10 @@ func (s *Store) countingPackages(tx *gorm.DB, chosen place, images *heldSets) an
 	}
 	if images != nil {
 		ids := images.counted.sorted(nil)
-		switch {
-		case len(ids) <= min(sqldb.MaxIn, s.manyPackages): // They are looked up.
+		if len(ids) <= min(sqldb.MaxIn, s.manyPackages) { // They are looked up.
 			return gorm.Expr("f.package_pk IN (?)", numberList(ids))
-		case ids[len(ids)-1]-ids[0] < sqldb.MaxSpan:
-			return s.db.Dialect().Among("f.package_pk", ids)
 		}
+		return s.db.Dialect().Among("f.package_pk", ids)
 	}
 	return gorm.Expr("f.package_pk IN (?)", tx.Table("image_packages AS ip").Where("ip.excluded = 0").Joins("JOIN images i ON i.id = ip.image_pk").
 		Where("i.matched_at > 0 AND ip.image_pk IN (?)", chosen.images(tx)).Distinct("ip.package_pk"))
