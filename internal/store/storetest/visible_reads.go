@@ -149,6 +149,12 @@ func (h *history) readLists(reads map[string]func(f *fixture) (any, error)) {
 		images.OlderThan = 1 + h.random.IntN(20)
 	}
 	if h.chance(4) {
+		images.Text, images.Running = []string{"", "1"}[h.random.IntN(2)], h.chance(2)
+	}
+	if h.chance(4) {
+		images.States = []store.State{store.StateScanned}
+	}
+	if h.chance(4) {
 		images.Base = model.ChainIDs(layers(1, 2))[h.random.IntN(2)]
 	}
 	reads[fmt.Sprintf("ListImages %+v", images)] = func(f *fixture) (any, error) {
@@ -268,6 +274,12 @@ func (h *history) readSearches(reads map[string]func(f *fixture) (any, error)) {
 	if h.chance(3) {
 		packages.Name, packages.VersionText = "p1", "any"
 	}
+	if h.chance(4) {
+		packages.Text = "1"
+	}
+	if h.chance(4) {
+		packages.ImageID = visibleKey(h.random.IntN(4)).ImageID
+	}
 	reads[fmt.Sprintf("ListPackages %+v", packages)] = func(f *fixture) (any, error) {
 		return pages(2, func(page store.Page) ([]store.PackageSummary, string, any, error) {
 			query := packages
@@ -312,6 +324,15 @@ func (h *history) readSearches(reads map[string]func(f *fixture) (any, error)) {
 		return f.PreviewDecision(ctx, in, store.DecisionSourceKubernetes, decision)
 	}
 	changes := store.ChangeQuery{MinSeverity: h.severity(), KEV: h.chance(4)}
+	if h.chance(4) {
+		changes.Kinds = []store.ChangeKind{store.ChangeOpened, store.ChangeChanged}
+	}
+	if h.chance(4) {
+		changes.Text = "1"
+	}
+	if h.chance(3) {
+		changes.Build = fmt.Sprint("build-", h.random.IntN(3))
+	}
 	reads[fmt.Sprintf("Changes %+v", changes)] = func(f *fixture) (any, error) {
 		return pages(2, func(page store.Page) ([]store.Change, string, any, error) {
 			query := changes
