@@ -119,9 +119,9 @@ func onBases(images *gorm.DB, bases []layerOf) *gorm.DB {
 			"COUNT(*) AS images, SUM(CASE WHEN i.matched_at > 0 THEN 1 ELSE 0 END) AS scanned, " + perCount("SUM(i.%[1]s) AS %[1]s")).Group("d.image_pk, d.position")
 }
 
-// basesIn selects the bases of the visible images, as baseOf finds them, each once, by one of the images that have its layers. An image and another one part at a layer: either that is the highest one of the
-// other image, or both have different layers on it. The highest layer at which the image parts with one that ends there, or that is another application, is
-// that of its base, unless it has the layers of a listed image.
+// basesIn selects the bases of the visible images, as baseOf finds them, each once, with one of the images that have its layers. An image and another one part at a
+// layer: either that is the highest one of the other image, or both have different layers on it. The highest layer at which the image parts with one that ends there,
+// or that is another application, is that of its base, unless it has the layers of a listed image.
 func basesIn(tx *gorm.DB, in store.Namespaces, known knownBases) *gorm.DB {
 	layers := func() *gorm.DB {
 		rows := tx.Table("image_layers AS l")
@@ -172,9 +172,13 @@ func addBaseWorkloads(tx *gorm.DB, chosen place, rows []baseEntry, bases []store
 	return eachRow(tx.Table("(?) AS r", workloadsOn(tx, chosen, tops)).Select("r.image_pk, r.position, COUNT(*)").Group("r.image_pk, r.position"), func(scan func(...any) error) error {
 		var top layerOf
 		var workloads int
-		err := scan(&top.ImagePk, &top.Position, &workloads)
-		at[top].Workloads = workloads
-		return err
+		if err := scan(&top.ImagePk, &top.Position, &workloads); err != nil {
+			return err
+		}
+		if base := at[top]; base != nil {
+			base.Workloads = workloads
+		}
+		return nil
 	})
 }
 

@@ -158,7 +158,7 @@ func (s *Store) ListImages(ctx context.Context, in store.Namespaces, query store
 	return page, nil
 }
 
-// chosenImages selects the images that the query matches, with the counts of who sees some namespaces, and the same images with those of all, to be counted or sorted by other columns.
+// chosenImages selects the images that the query matches, with the counts of who sees some namespaces, and the same images with the counts of all users, to be counted or sorted by other columns.
 func (s *Store) chosenImages(tx *gorm.DB, view seen, chosen place, visible visibleTimes, query store.ImageQuery) (filtered, counted *gorm.DB, err error) {
 	likely, err := s.exploitable(tx, view, chosen, millionths(query.MinEPSS))
 	if err != nil {

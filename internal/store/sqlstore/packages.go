@@ -81,7 +81,7 @@ type packageSearch struct {
 	view    seen
 	// sets has what the chosen images hold; nil if all are chosen, if packages are chosen by name, or if the images are too many.
 	sets *heldSets
-	// manyHeld are the packages of sets, if they are so many that all packages are compared with them; of less, and without sets, statements ask what images hold.
+	// manyHeld are the packages of sets, if they are so many that all packages are compared with them; with fewer, and without sets, statements ask what images hold.
 	manyHeld []int64
 	// due selects the packages with a finding that is due as asked for; nil when all are.
 	due *gorm.DB

@@ -29,7 +29,7 @@ type imagePackages struct {
 // ofImages reads a page of the packages of the images that the query chooses, if it asks for no more than that; done is false where it does not, or where it
 // is faster to have the database make the list.
 func (q *packageSearch) ofImages(tx *gorm.DB, token packageToken) (rows []packageEntry, next string, total int, done bool, err error) {
-	if q.sets == nil || q.Name != "" || q.Type != "" || q.Text != "" || q.ids != "" || q.due != nil {
+	if q.sets == nil || q.Type != "" || q.Text != "" || q.ids != "" || q.due != nil {
 		return nil, "", 0, false, nil
 	}
 	p := &imagePackages{packageSearch: q, tx: tx, token: token, heldSets: q.sets}

@@ -85,16 +85,22 @@ func inOrderOf[T any](ids []int64, read func(part []int64) ([]T, error), id func
 		at[one] = i
 	}
 	rows := make([]T, len(ids))
-	return rows, inParts(ids, func(part []int64) error {
+	err := inParts(ids, func(part []int64) error {
 		some, err := read(part)
-		if err == nil && len(some) != len(part) {
-			err = fmt.Errorf("%d of %d rows are left in the database", len(some), len(part))
-		}
 		for i := range some {
-			rows[at[id(&some[i])]] = some[i]
+			place, wanted := at[id(&some[i])]
+			if !wanted {
+				return fmt.Errorf("the database returned the row %d, which was not asked for, or twice", id(&some[i]))
+			}
+			rows[place] = some[i]
+			delete(at, id(&some[i]))
 		}
 		return err
 	})
+	if err == nil && len(at) > 0 {
+		err = fmt.Errorf("%d of %d rows are not in the database any more", len(at), len(ids))
+	}
+	return rows, err
 }
 
 // ofTable returns keys with the columns of another table.

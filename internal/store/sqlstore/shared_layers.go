@@ -14,8 +14,8 @@ import (
 // The bases of images are found among the layers that several images have, which are far fewer than all layers of all images. They are a tree: on a layer are the
 // layers that are next in images. Whose base a layer is follows from what is on it, and seldom from the applications of single images.
 
-// maxSharedLayers is among how many shared layers bases are found here, and ten times as many images on them. With more, the database finds them, which takes longer. Tests
-// have fewer, and read in both ways.
+// maxSharedLayers is the most shared layers among which bases are found here, and up to ten times as many applications of images on them are read. With more, the database
+// finds bases, which takes longer. Tests have fewer, and read in both ways.
 var maxSharedLayers = 50_000
 
 // layerOf refers to a layer by an image that has it.
@@ -33,7 +33,7 @@ type sharedLayer struct {
 	// listed says that it is the highest one of a listed image, underListed that it or one below it is.
 	listed, underListed bool
 	parting             parting
-	// witnesses are images with layers on it: what is next there, and their application.
+	// witnesses are up to three images with layers on it that differ in what is next there and in their application.
 	witnesses []witness
 	// applications are how many of the images each application has, and ending how many of those that end here, by application. They are read if they are needed.
 	applications, ending map[string]int
@@ -71,7 +71,8 @@ func readBases(tx *gorm.DB, in store.Namespaces, known knownBases, among amongIm
 	if err != nil || enough {
 		return bases, err
 	}
-	return bases, basesIn(tx, in, known).Scan(&bases).Error
+	err = basesIn(tx, in, known).Scan(&bases).Error
+	return bases, err
 }
 
 // amongImages adds to rows the condition that a column is one of some images.
@@ -144,7 +145,7 @@ func (t *layerTree) follow(images []int64) error {
 						l.below = last
 						last.on = append(last.on, l)
 					}
-					last.witnesses = append(last.witnesses, witness{l, application})
+					last.note(witness{l, application})
 				}
 				image, last = id, l
 				return nil
@@ -235,23 +236,24 @@ func (l *sharedLayer) parts() parting {
 	return partsSome
 }
 
+// note notes an image on the layer if it differs from the witnesses.
+func (l *sharedLayer) note(w witness) {
+	same := func(o witness) bool { return o.application == w.application || o.next != nil && o.next == w.next }
+	if len(l.witnesses) < 3 && !slices.ContainsFunc(l.witnesses, same) {
+		l.witnesses = append(l.witnesses, w)
+	}
+}
+
 // witnessed reports whether the witnesses show that each image on the layer parts there with one of them. It does if it has another next layer and another application. Of
 // three images that differ from each other in both, each image differs from one at least in both; of two, if no others have their next layers.
 func (l *sharedLayer) witnessed() bool {
-	var chosen []witness
 	single := 0
 	for _, w := range l.witnesses {
-		if slices.ContainsFunc(chosen, func(o witness) bool { return o.application == w.application || o.next != nil && o.next == w.next }) {
-			continue
-		}
 		if w.next == nil {
 			single++
 		}
-		if chosen = append(chosen, w); len(chosen) == 3 || single == 2 {
-			return true
-		}
 	}
-	return false
+	return len(l.witnesses) == 3 || single == 2
 }
 
 // readApplications reads the applications of the images on the layers at which only some part. It reports false if these are too many.

@@ -14,8 +14,8 @@ import (
 )
 
 // Joined with what all images that run hold, each finding would be looked at once for each image. What changed is read here from the packages that these images
-// hold, as a set with a bit for each package, and from the findings of packages, each once. Kept are two numbers for each image, these sets, and what is
-// known of each vulnerability.
+// hold, as a set with a bit for each package, and from the findings of packages, each once. Kept are two numbers for each image, these sets, what is
+// known of each vulnerability, and the findings that decisions divide.
 
 // ranWhen says whether an image, or one of those that hold a package, runs and ran.
 type ranWhen uint8
@@ -158,17 +158,17 @@ func (c *comparison) readFindings() error {
 		suppressed = "CASE WHEN EXISTS (SELECT 1 FROM finding_suppressions fs WHERE fs.finding_id = f.id) THEN 1 ELSE 0 END"
 	}
 	// One that is not shown any more was at the time if its result set ended later.
-	wasShown := fmt.Sprintf("f.opened_at <= %d AND (f.until_gen > %d OR COALESCE((SELECT e.current_since FROM generations e WHERE e.number = f.until_gen), %s) > %[1]d)",
-		c.since, c.current, forever)
-	isShown := fmt.Sprintf("f.until_gen > %d", c.current)
+	wasShown := "f.opened_at <= ? AND (f.until_gen > ? OR COALESCE((SELECT e.current_since FROM generations e WHERE e.number = f.until_gen), " + forever + ") > ?)"
+	const isShown = "f.until_gen > ?"
+	values := []any{c.current, c.since, c.current, c.since}
 	column := fmt.Sprintf("f.package_pk * %d + f.fixable * %d + %s * %d + CASE WHEN %s THEN %d ELSE 0 END + CASE WHEN %s THEN %d ELSE 0 END",
 		findingFlags, findingFixable, suppressed, findingSuppressed, isShown, findingShown, wasShown, findingBefore)
 	// The sum keeps SQLite from looking up each finding from an index.
-	findings := c.tx.Table("findings AS f").Where("f.from_gen + 0 <= ? AND ("+isShown+" OR "+wasShown+")", c.current)
+	findings := c.tx.Table("findings AS f").Where("f.from_gen + 0 <= ? AND ("+isShown+" OR "+wasShown+")", append([]any{c.current}, values...)...)
 	if ids := c.fewPackages(); ids != nil {
 		findings = findings.Where("f.package_pk IN (?)", numberList(ids))
 	}
-	return eachRow(findings.Select("f.vulnerability_pk, "+column), func(scan func(...any) error) error {
+	return eachRow(findings.Select("f.vulnerability_pk, "+column, values...), func(scan func(...any) error) error {
 		var id, one int64
 		err := scan(&id, &one)
 		c.note(id, one/findingFlags, one%findingFlags)

@@ -77,6 +77,9 @@ func checkChanges(t *testing.T, s *Store) {
 			t.Error(err)
 		}
 	}
+	if err != nil {
+		t.Error(err)
+	}
 	if err != nil || len(times) == 0 {
 		return
 	}
@@ -88,7 +91,7 @@ func checkChanges(t *testing.T, s *Store) {
 	if len(owners) > 0 {
 		owned = append(owned, store.Ownership{Owner: owners[0]})
 	}
-	for _, since := range slices.Compact([]int64{times[len(times)/3], times[2*len(times)/3]}) {
+	for _, since := range slices.Compact([]int64{0, times[len(times)/3], times[2*len(times)/3]}) {
 		for _, in := range seers {
 			for _, owner := range owned {
 				z, err := s.summarizer(tx, in, owner, 0)

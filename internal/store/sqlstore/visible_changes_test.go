@@ -68,7 +68,8 @@ func randomChanges(tx *txn, random *rand.Rand) error {
 	return tx.Insert("change_images", []string{"change_id", "image_pk"}, images, "")
 }
 
-// TestVisibleChanges compares which changes are visible, and in how many images, as it follows from what the visible images hold, with what statements say that ask about each change.
+// TestVisibleChanges compares which changes are visible, and in how many images, as it follows from what the visible images hold, with what statements say that ask about
+// each change.
 func TestVisibleChanges(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, config Config) {
 		s := withFixes(t, config)
@@ -84,19 +85,24 @@ func TestVisibleChanges(t *testing.T) {
 					Images  map[int64]int
 				}
 				var answers []answer
-				for _, bounds := range []struct{ keptNumbers, maxSteps int }{{0, maxSteps}, {keptNumbers, maxSteps}, {keptNumbers, 1}} {
+				tx := s.db.Reader().WithContext(t.Context())
+				views := []*changeView{{in: in, dialect: s.db.Dialect()}} // Statements ask.
+				for _, bounds := range []struct{ keptNumbers, maxSteps int }{{0, maxSteps}, {keptNumbers, maxSteps}, {keptNumbers, 1}, {keptNumbers, 0}} {
 					s.keptNumbers, s.maxSteps = bounds.keptNumbers, bounds.maxSteps
-					tx := s.db.Reader().WithContext(t.Context())
 					view, err := s.changesIn(tx, in)
 					if err != nil {
 						t.Fatal(err)
 					}
 					differed = differed || len(view.steps) > 1
+					views = append(views, view)
+				}
+				for _, view := range views {
 					changes := tx.Table("finding_changes AS c").Joins("JOIN generations g ON g.number = c.generation").Session(&gorm.Session{})
 					one := answer{Changes: []int64{}}
 					if err := view.keep(changes).Order("c.id").Pluck("c.id", &one.Changes).Error; err != nil {
 						t.Fatal(err)
 					}
+					var err error
 					if one.Images, err = view.images(changes); err != nil {
 						t.Fatal(err)
 					}
