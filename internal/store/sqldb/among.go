@@ -18,7 +18,7 @@ const maxSpan = 1 << 20
 
 // among is the condition that a column is one of some numbers, which a set has. Its values are the least and the greatest number, the set, and the least one again as often as it
 // is asked for.
-func among(condition, column string, numbers []int64, set func(numbers []int64) numberSet, list func(column, numbers string) clause.Expr) clause.Expr {
+func among(condition, column string, numbers []int64, set func(numbers []int64) encodedSet, list func(column, numbers string) clause.Expr) clause.Expr {
 	if len(numbers) == 0 {
 		return gorm.Expr("1 = 0")
 	}
@@ -45,15 +45,15 @@ func JoinNumbers(numbers []int64) string {
 	return string(text)
 }
 
-// numberSet is a set of numbers. Bytes that are not a driver.Valuer are a list for GORM.
-type numberSet []byte
+// encodedSet is a set of numbers as databases get it. Bytes that are not a driver.Valuer are a list for GORM.
+type encodedSet []byte
 
 // Value implements driver.Valuer.
-func (s numberSet) Value() (driver.Value, error) { return []byte(s), nil }
+func (s encodedSet) Value() (driver.Value, error) { return []byte(s), nil }
 
 // bitSet has a bit for each number from the first on, beginning with the lowest bit of each byte.
-func bitSet(numbers []int64) numberSet {
-	set := make(numberSet, (numbers[len(numbers)-1]-numbers[0])/8+1)
+func bitSet(numbers []int64) encodedSet {
+	set := make(encodedSet, (numbers[len(numbers)-1]-numbers[0])/8+1)
 	for _, n := range numbers {
 		n -= numbers[0]
 		set[n/8] |= 1 << (n % 8)
@@ -62,8 +62,8 @@ func bitSet(numbers []int64) numberSet {
 }
 
 // byteSet has a byte for each number from the first on, which is 1 or 0.
-func byteSet(numbers []int64) numberSet {
-	set := make(numberSet, numbers[len(numbers)-1]-numbers[0]+1)
+func byteSet(numbers []int64) encodedSet {
+	set := make(encodedSet, numbers[len(numbers)-1]-numbers[0]+1)
 	for _, n := range numbers {
 		set[n-numbers[0]] = 1
 	}
