@@ -77,12 +77,12 @@ func (s *Store) Changes(ctx context.Context, in store.Namespaces, query store.Ch
 		const withPackages = "JOIN packages p ON p.id = c.package_pk"
 		const withResultSets = "JOIN generations g ON g.number = c.generation"
 		order, changes := changeOrder, tx.Table("finding_changes AS c")
+		view, err := s.changesIn(tx, in)
+		if err != nil {
+			return err
+		}
 		if !in.All() {
-			view, err := s.changesIn(tx, in)
-			if err != nil {
-				return err
-			}
-			order, changes = visibleChangeOrder, view.keep(changes.Joins(withResultSets))
+			order, changes = visibleChangeOrder, view.keep(changes)
 		}
 		filtered := filterChanges(changes, s.db.Dialect(), query)
 		if query.Build != "" {
@@ -123,7 +123,7 @@ func (s *Store) Changes(ctx context.Context, in store.Namespaces, query store.Ch
 		if rows, page.NextToken, err = cutPage(rows, query.Limit(), token, order, (*changeRow).value); err != nil {
 			return err
 		}
-		page.Changes, err = changesWithReach(tx, s.db.Dialect(), in, rows)
+		page.Changes, err = changesWithReach(tx, view, rows)
 		return err
 	})
 	if err != nil {
@@ -260,8 +260,8 @@ type packageReach struct {
 	workloads []store.Workload
 }
 
-func changesWithReach(tx *gorm.DB, d sqldb.Dialect, in store.Namespaces, rows []changeRow) ([]store.Change, error) {
-	reached, err := reachOf(tx, d, in, rows)
+func changesWithReach(tx *gorm.DB, view *changeView, rows []changeRow) ([]store.Change, error) {
+	reached, err := reachOf(tx, view, rows)
 	if err != nil {
 		return nil, err
 	}
@@ -283,28 +283,20 @@ func changesWithReach(tx *gorm.DB, d sqldb.Dialect, in store.Namespaces, rows []
 
 // aboutOf returns the images that changes are about, by change, and all images that hold their packages. To who sees some namespaces, packages are what the first of
 // these says of them.
-func aboutOf(tx *gorm.DB, d sqldb.Dialect, in store.Namespaces, rows []changeRow) (about map[int64][]int64, all []int64, err error) {
+func aboutOf(tx *gorm.DB, view *changeView, rows []changeRow) (about map[int64][]int64, all []int64, err error) {
 	ids := make([]int64, len(rows))
 	for i := range rows {
 		ids[i] = rows[i].PackagePk
 	}
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
-	holding := make(map[int64][]int64, len(ids))
-	err = inParts(ids, func(part []int64) error {
-		holders := tx.Table("image_packages AS ip").Where("ip.package_pk IN ? AND ip.excluded = 0", part)
-		if !in.All() {
-			holders = holders.Where("ip.image_pk IN (?)", visibleImages(tx, in))
-		}
-		return eachList(holders, d, "ip.package_pk", "ip.image_pk", func(id int64, images []int64) {
-			slices.Sort(images)
-			holding[id] = images
-			all = append(all, images...)
-		})
-	})
-	if err == nil && !in.All() {
+	holding, err := view.holding(tx, ids)
+	for _, images := range holding {
+		all = append(all, images...)
+	}
+	if err == nil && !view.in.All() {
 		var known visibleOrder
-		if known, err = reachedImages(tx, in, slices.Clone(all)); err == nil {
+		if known, err = reachedImages(tx, view.in, slices.Clone(all)); err == nil {
 			for _, images := range holding {
 				known.sort(images)
 			}
@@ -336,8 +328,8 @@ func describeChanges(tx *gorm.DB, rows []changeRow, holding map[int64][]int64) e
 }
 
 // reachOf returns what the packages of changes reach, by change, in a number of statements that does not follow from how many images hold them.
-func reachOf(tx *gorm.DB, d sqldb.Dialect, in store.Namespaces, rows []changeRow) (map[int64]*packageReach, error) {
-	about, all, err := aboutOf(tx, d, in, rows)
+func reachOf(tx *gorm.DB, view *changeView, rows []changeRow) (map[int64]*packageReach, error) {
+	about, all, err := aboutOf(tx, view, rows)
 	if err != nil {
 		return nil, err
 	}
@@ -350,7 +342,7 @@ func reachOf(tx *gorm.DB, d sqldb.Dialect, in store.Namespaces, rows []changeRow
 		return nil, err
 	}
 	running := map[int64][]store.Workload{}
-	err = eachUse(within(tx.Table("image_uses AS u"), "u.namespace", in), all, func(image int64, w store.Workload) { running[image] = append(running[image], w) })
+	err = eachUse(within(tx.Table("image_uses AS u"), "u.namespace", view.in), all, func(image int64, w store.Workload) { running[image] = append(running[image], w) })
 	if err != nil {
 		return nil, err
 	}

@@ -289,7 +289,7 @@ func (w *switcher) ownersOfWorst() (map[changeKey][]string, error) {
 			return nil, err
 		}
 		rows = slices.DeleteFunc(rows, func(r changeRow) bool { return !told[r.key()] })
-		about, _, err := aboutOf(w.DB, w.Dialect, store.AllNamespaces(), rows)
+		about, _, err := aboutOf(w.DB, &changeView{in: store.AllNamespaces(), dialect: w.Dialect}, rows)
 		if err != nil {
 			return nil, err
 		}

@@ -190,19 +190,46 @@ func (s *Store) limitResultSets(tx *gorm.DB, in store.Namespaces, rows []resultS
 		return err
 	}
 	return inParts(numbers, func(part []int64) error {
-		// newlyExploited and count say the same of a change.
-		counts := fmt.Sprintf(`SUM(CASE WHEN c.kind = %[1]d THEN 1 ELSE 0 END) AS opened, SUM(CASE WHEN c.kind = %[2]d THEN 1 ELSE 0 END) AS closed,
-			SUM(CASE WHEN c.kind = %[3]d THEN 1 ELSE 0 END) AS changed, SUM(CASE WHEN c.kind = %[1]d AND c.severity = %[4]d THEN 1 ELSE 0 END) AS opened_critical,
-			SUM(CASE WHEN c.kev = 1 AND (c.kind = %[1]d OR c.kind = %[3]d AND c.reasons LIKE '%%%[5]s') THEN 1 ELSE 0 END) AS new_kev`,
-			kindOpened, kindClosed, kindChanged, model.SeverityCritical, store.ReasonKEV)
-		all := tx.Table("finding_changes AS c").Joins("JOIN generations g ON g.number = c.generation").Where("c.generation IN ?", part).Session(&gorm.Session{})
-		var counted []resultSetRow
-		if err := view.keep(all).Select("c.generation AS number, " + counts).Group("c.generation").Scan(&counted).Error; err != nil {
+		all := tx.Table("finding_changes AS c").Where("c.generation IN ?", part).Session(&gorm.Session{})
+		// Rows are grouped as an index has them in order, without what newlyExploited looks at.
+		const grouped = "c.generation, c.severity, c.kev, c.kind"
+		err := eachRow(view.keep(all).Select(grouped+", COUNT(*)").Group(grouped), func(scan func(...any) error) error {
+			var number, severity, kev int64
+			var kind, changes int
+			if err := scan(&number, &severity, &kev, &kind, &changes); err != nil {
+				return err
+			}
+			row := byNumber[number]
+			switch kind {
+			case kindOpened:
+				row.Opened += changes
+				if model.Severity(severity) == model.SeverityCritical {
+					row.OpenedCritical += changes
+				}
+				if kev == 1 {
+					row.NewKev += changes
+				}
+			case kindClosed:
+				row.Closed += changes
+			default:
+				row.Changed += changes
+			}
+			return nil
+		})
+		if err != nil {
 			return err
 		}
-		for _, c := range counted {
-			row := byNumber[c.Number]
-			row.Opened, row.Closed, row.Changed, row.OpenedCritical, row.NewKev = c.Opened, c.Closed, c.Changed, c.OpenedCritical, c.NewKev
+		var exploited []struct {
+			Number  int64
+			Changes int
+		}
+		err = view.keep(all).Where("c.kev = 1 AND c.kind = ? AND c.reasons LIKE ?", kindChanged, "%"+string(store.ReasonKEV)).
+			Select("c.generation AS number, COUNT(*) AS changes").Group("c.generation").Scan(&exploited).Error
+		if err != nil {
+			return err
+		}
+		for _, e := range exploited {
+			byNumber[e.Number].NewKev += e.Changes
 		}
 		images, err := view.images(all)
 		for number, count := range images {

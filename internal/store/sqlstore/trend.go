@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -213,25 +214,29 @@ func countByDay(rows *gorm.DB, column string, from, to time.Time) (map[string]in
 
 // changesByDay counts the findings that result sets opened and closed, by the day on which these became current.
 func changesByDay(tx *gorm.DB, view *changeView, from, before time.Time) (map[string]*[2]model.SeverityCounts, error) {
-	var rows []struct {
-		CurrentSince, Severity int64
-		Kind, Findings         int
-	}
-	err := view.keep(tx.Table("generations AS g").Joins("JOIN finding_changes c ON c.generation = g.number")).
-		Where("g.current_since >= ? AND g.current_since < ? AND c.kind IN ?", micros(from), micros(before), []int{kindOpened, kindClosed}).
-		Select("g.current_since, c.kind, c.severity, COUNT(*) AS findings").Group("g.number, g.current_since, c.kind, c.severity").Scan(&rows).Error
+	days := map[string]*[2]model.SeverityCounts{}
+	times, err := resultSetTimes(tx)
 	if err != nil {
 		return nil, err
 	}
-	days := map[string]*[2]model.SeverityCounts{}
-	for _, row := range rows {
-		day := dayOf(fromMicros(row.CurrentSince))
+	maps.DeleteFunc(times, func(_, since int64) bool { return since < micros(from) || since >= micros(before) })
+	// Rows are grouped as an index has them in order.
+	const grouped = "c.generation, c.severity, c.kev, c.kind"
+	counted := view.keep(tx.Table("finding_changes AS c")).
+		Where("c.generation IN (?) AND c.kind IN ?", numberList(slices.Sorted(maps.Keys(times))), []int{kindOpened, kindClosed}).
+		Select(grouped + ", COUNT(*)").Group(grouped)
+	return days, eachRow(counted, func(scan func(...any) error) error {
+		var number, severity, kev, kind, findings int64
+		if err := scan(&number, &severity, &kev, &kind, &findings); err != nil {
+			return err
+		}
+		day := dayOf(fromMicros(times[number]))
 		if days[day] == nil {
 			days[day] = &[2]model.SeverityCounts{}
 		}
-		for range row.Findings {
-			days[day][row.Kind].Add(model.Severity(row.Severity))
+		for range findings {
+			days[day][kind].Add(model.Severity(severity))
 		}
-	}
-	return days, nil
+		return nil
+	})
 }

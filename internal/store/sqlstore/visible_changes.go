@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
@@ -19,9 +20,12 @@ import (
 type changeView struct {
 	in      store.Namespaces
 	dialect sqldb.Dialect
-	// found is since when the visible images have findings, nil if they are too many: then statements ask. lists has what they hold, nil if that is too much.
+	// found is since when the visible images have findings, nil if they are too many: then statements ask. lists has what all visible images hold, as eachPackageList
+	// has it, nil if that is too much.
 	found map[int64]int64
 	lists map[int64][]int64
+	// since is when result sets became current, by their number, 0 of those that did not.
+	since map[int64]int64
 	// steps are the packages whose changes are visible from a time on. variants says that there are changes that are about some of the images that hold a package.
 	steps    []changeStep
 	variants bool
@@ -29,11 +33,8 @@ type changeView struct {
 	maxSteps int
 }
 
-// changeStep has the packages of which changes are visible in result sets that became current at a time or later, in order.
-type changeStep struct {
-	from     int64
-	packages []int64
-}
+// changeStep has the packages of which changes are visible in some result sets, in order.
+type changeStep struct{ resultSets, packages []int64 }
 
 // maxSteps is how many of them a statement has. Of the packages of all others, it asks whether a change is visible.
 const maxSteps = 8
@@ -58,11 +59,12 @@ func (s *Store) changesIn(tx *gorm.DB, in store.Namespaces) (*changeView, error)
 		return v, err
 	}
 	first, lists, number := map[int64]int64{}, map[int64][]int64{}, 0
-	err = eachPackageList(tx, v.dialect, images.matched(), func(image int64, list []int64) {
-		from := found[image]
-		for _, one := range list {
-			if known, found := first[one/2]; one%2 == 0 && (!found || from < known) {
-				first[one/2] = from
+	err = eachPackageList(tx, v.dialect, images.ids, func(image int64, list []int64) {
+		if from := found[image]; from > 0 {
+			for _, one := range list {
+				if known, found := first[one/2]; one%2 == 0 && (!found || from < known) {
+					first[one/2] = from
+				}
 			}
 		}
 		if number += len(list); number <= s.keptNumbers {
@@ -75,51 +77,64 @@ func (s *Store) changesIn(tx *gorm.DB, in store.Namespaces) (*changeView, error)
 	if number > s.keptNumbers {
 		lists = nil
 	}
-	var became, some []int64
-	if err := tx.Raw("SELECT DISTINCT g.current_since FROM generations g WHERE g.current_since > 0 ORDER BY g.current_since").Scan(&became).Error; err != nil {
+	if v.since, err = resultSetTimes(tx); err != nil {
 		return v, err
 	}
+	var some []int64
 	if err := tx.Raw("SELECT cv.change_id FROM change_variants cv LIMIT 1").Scan(&some).Error; err != nil {
 		return v, err
 	}
 	v.variants = len(some) > 0
 	v.found, v.lists = found, lists
-	v.step(first, became)
+	v.step(first)
 	return v, nil
 }
 
-// step makes the steps from the times at which result sets became current, in order, and those since when packages are in an image with findings.
-func (v *changeView) step(first map[int64]int64, became []int64) {
-	steps := map[int64][]int64{}
+// resultSetTimes reads when result sets became current, by their number, 0 of those that did not.
+func resultSetTimes(tx *gorm.DB) (map[int64]int64, error) {
+	times := map[int64]int64{}
+	return times, eachRow(tx.Table("generations AS g").Select("g.number, g.current_since"), func(scan func(...any) error) error {
+		var number, since int64
+		err := scan(&number, &since)
+		times[number] = since
+		return err
+	})
+}
+
+// step makes the steps from those since when packages are in an image with findings.
+func (v *changeView) step(first map[int64]int64) {
+	became := slices.Compact(slices.Sorted(maps.Values(v.since)))
+	packages := map[int64][]int64{}
 	for id, from := range first {
 		if at, _ := slices.BinarySearch(became, from+1); at < len(became) {
-			steps[became[at]] = append(steps[became[at]], id)
+			packages[became[at]] = append(packages[became[at]], id)
 		}
 	}
-	for _, from := range slices.Sorted(maps.Keys(steps)) {
-		slices.Sort(steps[from])
-		v.steps = append(v.steps, changeStep{from, steps[from]})
+	numbers := slices.Sorted(maps.Keys(v.since))
+	for _, from := range slices.Sorted(maps.Keys(packages)) {
+		slices.Sort(packages[from])
+		v.steps = append(v.steps, changeStep{slices.DeleteFunc(slices.Clone(numbers), func(number int64) bool { return v.since[number] < from }), packages[from]})
 	}
 }
 
-// keep keeps changes c of result sets g that are visible.
+// keep keeps changes c that are visible.
 func (v *changeView) keep(changes *gorm.DB) *gorm.DB {
 	if v.in.All() {
 		return changes
 	}
 	// An image is visible by a row m of image_namespaces.
 	asked := `EXISTS (SELECT 1 FROM image_packages ip JOIN images i ON i.id = ip.image_pk JOIN image_namespaces m ON m.image_pk = i.id
-		WHERE ip.package_pk = c.package_pk AND ip.excluded = 0 AND ` + isWithin("m.namespace", v.in) + " AND " + foundBefore + " AND " + aboutImage + ")"
+		JOIN generations g ON g.number = c.generation WHERE ip.package_pk = c.package_pk AND ip.excluded = 0 AND ` + isWithin("m.namespace", v.in) + " AND " + foundBefore + " AND " + aboutImage + ")"
 	if v.found == nil {
 		return changes.Where(asked)
 	}
 	largest := slices.SortedFunc(slices.Values(v.steps), func(a, b changeStep) int {
-		return cmp.Or(cmp.Compare(len(b.packages), len(a.packages)), cmp.Compare(a.from, b.from))
+		return cmp.Or(cmp.Compare(len(b.packages), len(a.packages)), cmp.Compare(len(b.resultSets), len(a.resultSets)))
 	})
 	conditions, values := []string{"1 = 0"}, []any{}
 	for _, step := range largest[:min(len(largest), v.maxSteps)] {
-		conditions = append(conditions, "g.current_since >= ? AND ?")
-		values = append(values, step.from, v.dialect.Among("c.package_pk", step.packages))
+		conditions = append(conditions, "? AND ?")
+		values = append(values, v.inResultSets(step), v.dialect.Among("c.package_pk", step.packages))
 	}
 	if len(largest) > v.maxSteps {
 		var rest []int64
@@ -137,7 +152,22 @@ func (v *changeView) keep(changes *gorm.DB) *gorm.DB {
 	return changes
 }
 
-// images counts the images in which changes c of result sets g are visible, by the number of the result set.
+// inResultSets is the condition that a change c is of one of the result sets of a step. Mostly these are all from one number on.
+func (v *changeView) inResultSets(step changeStep) clause.Expr {
+	first, last := step.resultSets[0], step.resultSets[len(step.resultSets)-1]
+	between := 0
+	for number := range v.since {
+		if number >= first && number <= last {
+			between++
+		}
+	}
+	if between == len(step.resultSets) {
+		return gorm.Expr("c.generation BETWEEN ? AND ?", first, last)
+	}
+	return v.dialect.Among("c.generation", step.resultSets)
+}
+
+// images counts the images in which changes c are visible, by the number of the result set.
 func (v *changeView) images(changes *gorm.DB) (map[int64]int, error) {
 	counts := map[int64]int{}
 	if v.lists == nil {
@@ -145,7 +175,7 @@ func (v *changeView) images(changes *gorm.DB) (map[int64]int, error) {
 			Number int64
 			Images int
 		}
-		err := changes.Joins("JOIN image_packages ip ON ip.package_pk = c.package_pk AND ip.excluded = 0").Joins("JOIN images i ON i.id = ip.image_pk").
+		err := changes.Joins("JOIN generations g ON g.number = c.generation").Joins("JOIN image_packages ip ON ip.package_pk = c.package_pk AND ip.excluded = 0").Joins("JOIN images i ON i.id = ip.image_pk").
 			Joins("JOIN image_namespaces m ON m.image_pk = i.id").Where(isWithin("m.namespace", v.in) + " AND " + foundBefore + " AND " + aboutImage).
 			Select("c.generation AS number, COUNT(DISTINCT i.id) AS images").Group("c.generation").Scan(&reached).Error
 		for _, r := range reached {
@@ -162,37 +192,29 @@ func (v *changeView) images(changes *gorm.DB) (map[int64]int, error) {
 	}
 	// Of changes that are about all images which hold a package, the packages are enough.
 	const ofAll = "NOT EXISTS (SELECT 1 FROM change_variants cv WHERE cv.change_id = c.id)"
-	current, changed := map[int64]int64{}, map[int64]*numberSet{}
-	err := eachRow(v.keep(changes).Where(ofAll).Distinct("c.generation, g.current_since, c.package_pk"), func(scan func(...any) error) error {
-		var number, since, id int64
-		if err := scan(&number, &since, &id); err != nil {
-			return err
+	err := eachList(v.keep(changes).Where(ofAll), v.dialect, "c.generation", "c.package_pk", func(number int64, list []int64) {
+		packages := &numberSet{}
+		for _, id := range list {
+			packages.add(id)
 		}
-		if changed[number] == nil {
-			current[number], changed[number] = since, &numberSet{}
+		for image, from := range v.found {
+			if from < v.since[number] && slices.ContainsFunc(v.lists[image], func(one int64) bool { return one%2 == 0 && packages.has(one/2) }) {
+				reach(number, image)
+			}
 		}
-		changed[number].add(id)
-		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	for number, packages := range changed {
-		for image, list := range v.lists {
-			if v.found[image] < current[number] && slices.ContainsFunc(list, func(one int64) bool { return one%2 == 0 && packages.has(one/2) }) {
-				reach(number, image)
-			}
-		}
-	}
 	if v.variants {
 		of := changes.Joins("JOIN change_images ci ON ci.change_id = c.id").Joins("JOIN image_packages ip ON ip.image_pk = ci.image_pk AND ip.package_pk = c.package_pk AND ip.excluded = 0").
-			Where("ci.image_pk IN (?)", numberList(slices.Sorted(maps.Keys(v.found)))).Distinct("c.generation, g.current_since, ci.image_pk")
+			Where("ci.image_pk IN (?)", numberList(slices.Sorted(maps.Keys(v.found)))).Distinct("c.generation, ci.image_pk")
 		err = eachRow(of, func(scan func(...any) error) error {
-			var number, since, image int64
-			if err := scan(&number, &since, &image); err != nil {
+			var number, image int64
+			if err := scan(&number, &image); err != nil {
 				return err
 			}
-			if v.found[image] < since {
+			if v.found[image] < v.since[number] {
 				reach(number, image)
 			}
 			return nil
@@ -202,4 +224,33 @@ func (v *changeView) images(changes *gorm.DB) (map[int64]int, error) {
 		counts[number] = len(images)
 	}
 	return counts, err
+}
+
+// holding lists the visible images that hold each of some packages, in order, unless they exclude it.
+func (v *changeView) holding(tx *gorm.DB, packages []int64) (map[int64][]int64, error) {
+	holding := make(map[int64][]int64, len(packages))
+	if v.lists != nil {
+		var asked numberSet
+		for _, id := range packages {
+			asked.add(id)
+		}
+		for _, image := range slices.Sorted(maps.Keys(v.lists)) {
+			for _, one := range v.lists[image] {
+				if one%2 == 0 && asked.has(one/2) {
+					holding[one/2] = append(holding[one/2], image)
+				}
+			}
+		}
+		return holding, nil
+	}
+	return holding, inParts(packages, func(part []int64) error {
+		holders := tx.Table("image_packages AS ip").Where("ip.package_pk IN ? AND ip.excluded = 0", part)
+		if !v.in.All() {
+			holders = holders.Where("ip.image_pk IN (?)", visibleImages(tx, v.in))
+		}
+		return eachList(holders, v.dialect, "ip.package_pk", "ip.image_pk", func(id int64, images []int64) {
+			slices.Sort(images)
+			holding[id] = images
+		})
+	})
 }
