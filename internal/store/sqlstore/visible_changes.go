@@ -24,6 +24,8 @@ type changeView struct {
 	// has it, nil if that is too much.
 	found map[int64]int64
 	lists map[int64][]int64
+	// first is since when the packages in these images have findings there.
+	first map[int64]int64
 	// since is when result sets became current, by their number, 0 of those that did not.
 	since map[int64]int64
 	// steps are the packages whose changes are visible from a time on. variants says that there are changes that are about some of the images that hold a package.
@@ -58,12 +60,13 @@ func (s *Store) changesIn(tx *gorm.DB, in store.Namespaces) (*changeView, error)
 	if err != nil {
 		return v, err
 	}
-	first, lists, number := map[int64]int64{}, map[int64][]int64{}, 0
+	lists, number := map[int64][]int64{}, 0
+	v.first = map[int64]int64{}
 	err = eachPackageList(tx, v.dialect, images.ids, func(image int64, list []int64) {
 		if from := found[image]; from > 0 {
 			for _, one := range list {
-				if known, found := first[one/2]; one%2 == 0 && (!found || from < known) {
-					first[one/2] = from
+				if known, found := v.first[one/2]; one%2 == 0 && (!found || from < known) {
+					v.first[one/2] = from
 				}
 			}
 		}
@@ -86,7 +89,7 @@ func (s *Store) changesIn(tx *gorm.DB, in store.Namespaces) (*changeView, error)
 	}
 	v.variants = len(some) > 0
 	v.found, v.lists = found, lists
-	v.step(first)
+	v.step()
 	return v, nil
 }
 
@@ -101,11 +104,11 @@ func resultSetTimes(tx *gorm.DB) (map[int64]int64, error) {
 	})
 }
 
-// step makes the steps from those since when packages are in an image with findings.
-func (v *changeView) step(first map[int64]int64) {
+// step makes the steps.
+func (v *changeView) step() {
 	became := slices.Compact(slices.Sorted(maps.Values(v.since)))
 	packages := map[int64][]int64{}
-	for id, from := range first {
+	for id, from := range v.first {
 		if at, _ := slices.BinarySearch(became, from+1); at < len(became) {
 			packages[became[at]] = append(packages[became[at]], id)
 		}
@@ -134,7 +137,7 @@ func (v *changeView) keep(changes *gorm.DB) *gorm.DB {
 	conditions, values := []string{"1 = 0"}, []any{}
 	for _, step := range largest[:min(len(largest), v.maxSteps)] {
 		conditions = append(conditions, "? AND ?")
-		values = append(values, v.inResultSets(step), v.dialect.Among("c.package_pk", step.packages))
+		values = append(values, v.inResultSets("c.generation", step), v.dialect.Among("c.package_pk", step.packages))
 	}
 	if len(largest) > v.maxSteps {
 		var rest []int64
@@ -152,8 +155,8 @@ func (v *changeView) keep(changes *gorm.DB) *gorm.DB {
 	return changes
 }
 
-// inResultSets is the condition that a change c is of one of the result sets of a step. Mostly these are all from one number on.
-func (v *changeView) inResultSets(step changeStep) clause.Expr {
+// inResultSets is the condition that a column is one of the result sets of a step. Mostly these are all from one number on.
+func (v *changeView) inResultSets(column string, step changeStep) clause.Expr {
 	first, last := step.resultSets[0], step.resultSets[len(step.resultSets)-1]
 	between := 0
 	for number := range v.since {
@@ -162,9 +165,22 @@ func (v *changeView) inResultSets(step changeStep) clause.Expr {
 		}
 	}
 	if between == len(step.resultSets) {
-		return gorm.Expr("c.generation BETWEEN ? AND ?", first, last)
+		return gorm.Expr(column+" BETWEEN ? AND ?", first, last)
 	}
-	return v.dialect.Among("c.generation", step.resultSets)
+	return v.dialect.Among(column, step.resultSets)
+}
+
+// findings is the condition that a visible image has finding f, or had it until another result set became current. known is false if that is too much for one.
+func (v *changeView) findings(current int64) (condition clause.Expr, known bool) {
+	if v.found == nil || len(v.steps) > v.maxSteps {
+		return clause.Expr{}, false
+	}
+	text, values := "f.until_gen > ? AND ?", []any{current, v.dialect.Among("f.package_pk", slices.Sorted(maps.Keys(v.first)))}
+	for _, step := range v.steps {
+		text += " OR f.until_gen <= ? AND ? AND ?"
+		values = append(values, current, v.inResultSets("f.until_gen", step), v.dialect.Among("f.package_pk", step.packages))
+	}
+	return gorm.Expr("("+text+")", values...), true
 }
 
 // images counts the images in which changes c are visible, by the number of the result set.

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -169,4 +170,76 @@ func TestVisibleChangesInOrder(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestVisibleRecords compares which records of a vulnerability are visible as it follows from what the visible images hold with what a statement says that asks about
+// each finding.
+func TestVisibleRecords(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, config Config) {
+		s := withFixes(t, config)
+		found, missing := 0, 0
+		for seed := range uint64(40) {
+			random := rand.New(rand.NewPCG(seed, 2))
+			if err := s.write(t.Context(), "change", func(tx *txn) error { return randomEnds(tx, random) }); err != nil {
+				t.Fatal(err)
+			}
+			var ids []string
+			if err := s.db.Reader().WithContext(t.Context()).Table("vulnerabilities").Distinct("vulnerability_id").Pluck("vulnerability_id", &ids).Error; err != nil {
+				t.Fatal(err)
+			}
+			for _, in := range []store.Namespaces{store.OnlyNamespaces("one"), store.OnlyNamespaces("two"), store.OnlyNamespaces()} {
+				for _, id := range ids {
+					s.maxSteps = 0
+					want, err := s.VulnerabilityRecords(t.Context(), in, id)
+					if err != nil && !errors.Is(err, store.ErrNotFound) {
+						t.Fatal(err)
+					}
+					s.maxSteps = maxSteps
+					got, err := s.VulnerabilityRecords(t.Context(), in, id)
+					if err != nil && !errors.Is(err, store.ErrNotFound) {
+						t.Fatal(err)
+					}
+					if diff := cmp.Diff(want, got); diff != "" {
+						t.Errorf("seed %d, %s in %v (-want +got):\n%s", seed, id, in, diff)
+					}
+					if len(got) > 0 {
+						found++
+					} else {
+						missing++
+					}
+				}
+			}
+		}
+		if found == 0 || missing == 0 {
+			t.Errorf("%d records were visible, %d were not", found, missing)
+		}
+	})
+}
+
+// randomEnds makes random result sets, of which the last but one is current, and lets some findings end with one of them.
+func randomEnds(tx *txn, random *rand.Rand) error {
+	if err := randomChanges(tx, random); err != nil {
+		return err
+	}
+	var numbers, findings []int64
+	if err := tx.Raw("SELECT number FROM generations ORDER BY number").Scan(&numbers).Error; err != nil {
+		return err
+	}
+	if err := tx.Raw("SELECT id FROM findings ORDER BY id").Scan(&findings).Error; err != nil {
+		return err
+	}
+	err := tx.Execute("UPDATE generations SET state = CASE WHEN number = ? THEN ? ELSE ? END", numbers[len(numbers)-2], string(store.ResultSetCurrent), string(store.ResultSetPast))
+	if err != nil {
+		return err
+	}
+	for _, id := range findings {
+		end := int64(stillOpen)
+		if random.IntN(4) > 0 {
+			end = numbers[random.IntN(len(numbers))]
+		}
+		if err := tx.Execute("UPDATE findings SET until_gen = ? WHERE id = ?", end, id); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -369,7 +369,10 @@ func (s *Store) VulnerabilityRecords(ctx context.Context, in store.Namespaces, i
 		if err != nil {
 			return err
 		}
-		known, values := knownRecords(in, names, current)
+		known, values, err := s.knownRecords(tx, in, names, current)
+		if err != nil {
+			return err
+		}
 		var rows []struct{ Detail, Scores string }
 		err = tx.Raw(`SELECT d.detail, v.scores FROM (`+known+`) c CROSS JOIN vulnerabilities v CROSS JOIN vulnerability_details d
 			WHERE c.place = 1 AND v.id = c.id AND d.vulnerability_pk = v.id ORDER BY v.vulnerability_id, v.namespace LIMIT ?`,
@@ -392,22 +395,29 @@ func (s *Store) VulnerabilityRecords(ctx context.Context, in store.Namespaces, i
 }
 
 // knownRecords selects the records of these names, with the place of each among those of the same ID and namespace.
-func knownRecords(in store.Namespaces, names []string, current int64) (statement string, values []any) {
+func (s *Store) knownRecords(tx *gorm.DB, in store.Namespaces, names []string, current int64) (statement string, values []any, err error) {
 	if in.All() {
 		return `SELECT v.id, ROW_NUMBER() OVER (PARTITION BY v.vulnerability_id, v.namespace ORDER BY
 				CASE WHEN EXISTS (SELECT 1 FROM findings f WHERE f.vulnerability_pk = v.id AND ` + shown + `) THEN 0 ELSE 1 END, v.id DESC) AS place
 			FROM (SELECT DISTINCT n.vulnerability_pk FROM vulnerability_names n WHERE n.name IN ?) named CROSS JOIN vulnerabilities v
 			WHERE v.id = named.vulnerability_pk AND EXISTS (SELECT 1 FROM findings f WHERE f.vulnerability_pk = v.id AND f.from_gen <= ?)`,
-			[]any{current, current, names, current}
+			[]any{current, current, names, current}, nil
+	}
+	view, err := s.changesIn(tx, in)
+	if err != nil {
+		return "", nil, err
 	}
 	// The numbers of records, and since when they are named, follow from other images, too: the latest is the one that was named last in a visible image.
-	return `SELECT k.id, ROW_NUMBER() OVER (PARTITION BY k.vulnerability_id, k.namespace ORDER BY k.until_gen DESC, k.digest) AS place
-			FROM (SELECT v.id, v.vulnerability_id, v.namespace, v.digest, MAX(CASE WHEN f.until_gen > ? THEN ? ELSE f.until_gen END) AS until_gen
-				FROM (SELECT DISTINCT n.vulnerability_pk FROM vulnerability_names n WHERE n.name IN ?) named CROSS JOIN vulnerabilities v
-				CROSS JOIN findings f LEFT JOIN generations e ON e.number = f.until_gen AND e.number <= ?
-				CROSS JOIN image_packages ip CROSS JOIN images i CROSS JOIN image_namespaces m
-				WHERE v.id = named.vulnerability_pk AND f.vulnerability_pk = v.id AND f.from_gen <= ? AND ip.package_pk = f.package_pk AND ip.excluded = 0
-				AND i.id = ip.image_pk AND i.matched_at > 0 AND m.image_pk = i.id AND ` + isWithin("m.namespace", in) + ` AND ` + ended + ` > m.since
-				AND ` + ended + ` > i.matched_at GROUP BY v.id, v.vulnerability_id, v.namespace, v.digest) k`,
-		[]any{current, int64(stillOpen), names, current, current}
+	statement = `SELECT k.id, ROW_NUMBER() OVER (PARTITION BY k.vulnerability_id, k.namespace ORDER BY k.until_gen DESC, k.digest) AS place
+		FROM (SELECT v.id, v.vulnerability_id, v.namespace, v.digest, MAX(CASE WHEN f.until_gen > ? THEN ? ELSE f.until_gen END) AS until_gen
+			FROM (SELECT DISTINCT n.vulnerability_pk FROM vulnerability_names n WHERE n.name IN ?) named CROSS JOIN vulnerabilities v CROSS JOIN findings f%s
+			WHERE v.id = named.vulnerability_pk AND f.vulnerability_pk = v.id AND f.from_gen <= ? AND %s GROUP BY v.id, v.vulnerability_id, v.namespace, v.digest) k`
+	values = []any{current, int64(stillOpen), names, current}
+	if condition, known := view.findings(current); known {
+		return fmt.Sprintf(statement, "", "?"), append(values, condition), nil
+	}
+	found := `EXISTS (SELECT 1 FROM image_packages ip CROSS JOIN images i CROSS JOIN image_namespaces m
+		WHERE ip.package_pk = f.package_pk AND ip.excluded = 0 AND i.id = ip.image_pk AND i.matched_at > 0 AND m.image_pk = i.id
+		AND ` + isWithin("m.namespace", in) + " AND " + ended + " > m.since AND " + ended + " > i.matched_at)"
+	return fmt.Sprintf(statement, " LEFT JOIN generations e ON e.number = f.until_gen AND e.number <= "+strconv.FormatInt(current, 10), found), values, nil
 }
