@@ -14,8 +14,11 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
-// fewImages is up to how many images the updates of a list are read image by image; those of more are read package by package.
+// fewImages is up to how many images all that they hold is read at once; of more, what holds some packages is looked up.
 const fewImages = 500
+
+// fewUpdates is up to how many images the updates of a list are read image by image; those of more are read package by package.
+const fewUpdates = 50
 
 // fixOrder has the fixes that remove the most risk first, and those of store.FixWait last. Fixes of an image as a whole have no fingerprint,
 // and that of a newer tag, of the image or of its base, is its lookup.
@@ -347,39 +350,26 @@ func (r *fixReader) updateEntries() ([]fixEntry, error) {
 	if r.query.Kind != "" && r.query.Kind != store.FixUpdate || r.after != nil && r.after.Fix.Waits != 0 {
 		return nil, nil
 	}
-	if r.among != nil && len(r.among) <= r.s.fewImages {
+	if r.among != nil && len(r.among) <= r.s.fewUpdates {
 		return r.updatesOf(slices.Sorted(maps.Keys(r.among)))
 	}
-	var idle []int64
-	if err := r.tx.Raw("SELECT i.id FROM images i WHERE i.matched_at = 0 OR NOT EXISTS (SELECT 1 FROM image_uses u WHERE u.image_pk = i.id)").Scan(&idle).Error; err != nil {
+	holders, err := r.updateHolders()
+	if err != nil {
 		return nil, err
-	}
-	elsewhere := make(map[int64]bool, len(r.live)+len(idle))
-	for _, id := range slices.Concat(r.live, idle) {
-		elsewhere[id] = true
 	}
 	limit := r.query.Limit() + 1
 	var entries []fixEntry
 	last := r.after
 	for size := firstUpdates; len(entries) < limit; size = min(2*size, mostUpdates) {
-		packages, err := r.nextUpdates(last, size)
+		packages, err := r.nextUpdates(holders.among, last, size)
 		if err != nil || len(packages) == 0 {
 			return entries, err
 		}
-		ids := make([]int64, len(packages))
-		for i := range packages {
-			ids[i] = packages[i].PackagePk
-		}
-		holders := map[int64][]int64{}
-		query := r.tx.Table("package_fixes AS pf").Joins("CROSS JOIN image_packages ip").
-			Where("pf.package_pk IN ? AND ip.package_pk = pf.package_pk AND ip.excluded = 0 AND "+noOwnFix, ids)
-		err = eachList(query, r.s.db.Dialect(), "ip.package_pk", "ip.image_pk", func(id int64, list []int64) {
-			holders[id] = slices.DeleteFunc(list, func(image int64) bool { return elsewhere[image] || r.among != nil && !r.among[image] })
-		})
+		holding, err := holders.of(packages)
 		if err != nil {
 			return nil, err
 		}
-		found, err := r.updatesIn(packages, holders, limit-len(entries))
+		found, err := r.updatesIn(packages, holding, limit-len(entries))
 		if err != nil {
 			return nil, err
 		}
@@ -419,9 +409,13 @@ func (r *fixReader) updatesOf(images []int64) ([]fixEntry, error) {
 	return entries, err
 }
 
-// nextUpdates reads packages behind an entry, in the order of their risk. That of the entry is among them if it may have images behind it.
-func (r *fixReader) nextUpdates(last *fixEntry, limit int) ([]packageFix, error) {
+// nextUpdates reads packages behind an entry, in the order of their risk: among some, or, if that is nil, of all. That of the entry is one of them if it may have
+// images behind it.
+func (r *fixReader) nextUpdates(among []int64, last *fixEntry, limit int) ([]packageFix, error) {
 	query := r.tx.Table("package_fixes AS pf").Where("pf.distro = 0 AND pf.fix_findings > 0")
+	if among != nil {
+		query = query.Where("?", r.s.db.Dialect().Among("pf.package_pk", among))
+	}
 	if r.query.KEV {
 		query = query.Where("pf.fix_kev > 0")
 	}

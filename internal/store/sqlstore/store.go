@@ -66,12 +66,12 @@ type Store struct {
 	// policyRows is store.MaxPolicyRows, but in tests.
 	policyRows int
 	// These are the bounds of this package with these names, but in tests.
-	fewImages, manyPackages, fewChosen, lackPart int
-	keptNumbers, fewVisible, maxSteps            int
-	encoder                                      *zstd.Encoder
-	decoder                                      *zstd.Decoder
-	rules                                        decision.Rules
-	bases                                        listedBases
+	fewImages, fewUpdates, manyPackages, fewChosen, lackPart int
+	keptNumbers, fewVisible, maxSteps                        int
+	encoder                                                  *zstd.Encoder
+	decoder                                                  *zstd.Decoder
+	rules                                                    decision.Rules
+	bases                                                    listedBases
 
 	suppressed suppressedCount
 
@@ -87,7 +87,7 @@ var _ store.Store = (*Store)(nil)
 func Open(ctx context.Context, config Config) (*Store, error) {
 	s := &Store{
 		clock: config.Clock, log: config.Log, cluster: sqldb.Truncate(config.Cluster, maxIdentifier), changed: make(chan struct{}),
-		rules: config.Rules, policyRows: store.MaxPolicyRows, fewImages: fewImages, manyPackages: manyPackages, fewChosen: fewChosen, lackPart: lackPart,
+		rules: config.Rules, policyRows: store.MaxPolicyRows, fewImages: fewImages, fewUpdates: fewUpdates, manyPackages: manyPackages, fewChosen: fewChosen, lackPart: lackPart,
 		keptNumbers: keptNumbers, fewVisible: fewVisible, maxSteps: maxSteps,
 		matcherVersion: decision.MatcherVersion,
 		matchBounds: matchBounds{
