@@ -193,6 +193,7 @@ func (s *Store) limitResultSets(tx *gorm.DB, in store.Namespaces, rows []resultS
 		all := tx.Table("finding_changes AS c").Where("c.generation IN ?", part).Session(&gorm.Session{})
 		// Rows are grouped as an index has them in order, without what newlyExploited looks at.
 		const grouped = "c.generation, c.severity, c.kev, c.kind"
+		var exploited []int64
 		err := eachRow(view.keep(all).Select(grouped+", COUNT(*)").Group(grouped), func(scan func(...any) error) error {
 			var number, severity, kev int64
 			var kind, changes int
@@ -213,23 +214,27 @@ func (s *Store) limitResultSets(tx *gorm.DB, in store.Namespaces, rows []resultS
 				row.Closed += changes
 			default:
 				row.Changed += changes
+				if kev == 1 {
+					exploited = append(exploited, number)
+				}
 			}
 			return nil
 		})
 		if err != nil {
 			return err
 		}
-		var exploited []struct {
-			Number  int64
-			Changes int
-		}
-		err = view.keep(all).Where("c.kev = 1 AND c.kind = ? AND c.reasons LIKE ?", kindChanged, "%"+string(store.ReasonKEV)).
-			Select("c.generation AS number, COUNT(*) AS changes").Group("c.generation").Scan(&exploited).Error
+		err = inParts(distinctIDs(exploited), func(part []int64) error {
+			became := view.keep(all).Where("c.generation IN ? AND c.kev = 1 AND c.kind = ? AND c.reasons LIKE ?", part, kindChanged, "%"+string(store.ReasonKEV))
+			return eachRow(became.Select("c.generation, COUNT(*)").Group("c.generation"), func(scan func(...any) error) error {
+				var number int64
+				var changes int
+				err := scan(&number, &changes)
+				byNumber[number].NewKev += changes
+				return err
+			})
+		})
 		if err != nil {
 			return err
-		}
-		for _, e := range exploited {
-			byNumber[e.Number].NewKev += e.Changes
 		}
 		images, err := view.images(all)
 		for number, count := range images {

@@ -62,7 +62,7 @@ func spreadHistory(tx *txn) error {
 		}
 	}
 	// The database became current when the images were visible and matched.
-	if err := errors.Join(tx.Execute("UPDATE images SET matched_at = 2"), tx.Execute("UPDATE generations SET current_since = 5")); err != nil {
+	if err := errors.Join(tx.Execute("UPDATE images SET matched_at = 2"), tx.Execute("UPDATE generations SET current_since = 5, opened = ?", bulk.Changes())); err != nil {
 		return err
 	}
 	return filler{bulk}.historyIn(tx, visibleNamespaces)
@@ -200,6 +200,14 @@ func BenchmarkVisible(b *testing.B) {
 			"trends": func(ctx context.Context, in store.Namespaces) (int, error) {
 				days, err := s.Trend(ctx, in, store.TrendQuery{From: time.Unix(0, 0), To: time.Unix(0, 0).AddDate(0, 0, store.MaxTrendDays-1)})
 				return len(days), err
+			},
+			"result-sets": func(ctx context.Context, in store.Namespaces) (int, error) {
+				sets, err := s.ListResultSets(ctx, in, store.MaxKeys)
+				return len(sets), err
+			},
+			"records-everywhere": func(ctx context.Context, in store.Namespaces) (int, error) {
+				records, err := s.VulnerabilityRecords(ctx, in, fleet.CVE(bulk.WideCVE()))
+				return len(records), err
 			},
 			"changes-since": func(ctx context.Context, in store.Namespaces) (int, error) {
 				_, err := s.ChangesSince(ctx, in, time.Now().AddDate(0, 0, -7))
