@@ -340,10 +340,8 @@ func (s *Store) Overview(ctx context.Context, in store.Namespaces) (store.Overvi
 			return err
 		}
 		images, used := view.images(tx), within(tx.Table("image_uses AS u"), "u.namespace", in)
-		packages := tx.Table("packages AS p").Where("EXISTS (SELECT 1 FROM image_packages ip WHERE ip.package_pk = p.id)")
 		if !chosen.everywhere() {
 			images = images.Where("i.id IN (?)", chosen.images(tx))
-			packages = tx.Table("(?) AS p", tx.Table("image_packages AS ip").Distinct("ip.package_pk").Where("ip.image_pk IN (?)", chosen.images(tx)))
 		}
 		runs := within(tx.Table("image_uses AS u"), "u.namespace", in).Distinct("u.image_pk")
 		err = images.Joins("LEFT JOIN (?) r ON r.image_pk = i.id", runs).
@@ -365,9 +363,33 @@ func (s *Store) Overview(ctx context.Context, in store.Namespaces) (store.Overvi
 		if overview.Suppressed, err = s.suppressedIn(tx, view, current); err != nil {
 			return err
 		}
-		return packages.Select("COUNT(*)").Scan(&overview.Packages).Error
+		overview.Packages, err = s.countPackages(tx, chosen)
+		return err
 	})
 	return overview, err
+}
+
+// countPackages counts the packages that images hold.
+func (s *Store) countPackages(tx *gorm.DB, chosen place) (int, error) {
+	var number int
+	if chosen.everywhere() {
+		err := tx.Table("held_packages AS h").Select("COUNT(*)").Scan(&number).Error
+		return number, err
+	}
+	images, err := readImages(tx, tx.Table("(?) AS c", chosen.images(tx)))
+	if err != nil {
+		return 0, err
+	}
+	if images == nil {
+		held := tx.Table("image_packages AS ip").Where("ip.image_pk IN (?)", chosen.images(tx))
+		err := held.Select("COUNT(DISTINCT ip.package_pk)").Scan(&number).Error
+		return number, err
+	}
+	sets, err := s.readHeld(tx, images.ids, images.isMatched)
+	if err != nil {
+		return 0, err
+	}
+	return sets.held.number, nil
 }
 
 func addCounts(sum *store.Counts, counts store.Counts) {

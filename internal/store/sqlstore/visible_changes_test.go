@@ -6,11 +6,13 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"gorm.io/gorm"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
@@ -24,7 +26,13 @@ func randomChanges(tx *txn, random *rand.Rand) error {
 	if err := tx.Execute("UPDATE generations SET current_since = 3"); err != nil {
 		return err
 	}
+	if err := tx.Execute("DELETE FROM image_package_lists"); err != nil { // They do not follow.
+		return err
+	}
 	for image := range 3 {
+		if err := tx.Execute("UPDATE image_packages SET excluded = CASE WHEN package_pk % 5 = ? THEN 1 ELSE 0 END WHERE image_pk = ?", random.IntN(5), image+1); err != nil {
+			return err
+		}
 		if err := tx.Execute("UPDATE images SET matched_at = ? WHERE id = ?", random.IntN(5), image+1); err != nil {
 			return err
 		}
@@ -46,8 +54,10 @@ func randomChanges(tx *txn, random *rand.Rand) error {
 		return err
 	}
 	var changes, variants, images []any
+	reasons := []string{"", string(store.ReasonSeverity), string(store.ReasonKEV), string(store.ReasonSeverity) + "," + string(store.ReasonKEV)}
 	for n := range 60 {
-		changes = append(changes, n+1, generations[random.IntN(len(generations))], packages[random.IntN(len(packages))], fmt.Sprint("CVE-", 99-n), "n", random.IntN(5), 0, random.IntN(3), "", "", "")
+		changes = append(changes, n+1, generations[random.IntN(len(generations))], packages[random.IntN(len(packages))], fmt.Sprint("CVE-", 99-n), "n",
+			random.IntN(int(model.SeverityCritical)+1), random.IntN(2), random.IntN(3), reasons[random.IntN(len(reasons))], "", "")
 		if random.IntN(3) == 0 {
 			variants = append(variants, n+1, "variant")
 			for image := range 3 {
@@ -84,7 +94,9 @@ func TestVisibleChanges(t *testing.T) {
 				type answer struct {
 					Changes []int64
 					Images  map[int64]int
+					Holding map[int64][]int64
 				}
+				packages := []int64{1, 2, 3, 4, 5, 6, 7, 8}
 				var answers []answer
 				tx := s.db.Reader().WithContext(t.Context())
 				views := []*changeView{{in: in, dialect: s.db.Dialect()}} // Statements ask.
@@ -105,6 +117,9 @@ func TestVisibleChanges(t *testing.T) {
 					}
 					var err error
 					if one.Images, err = view.images(changes); err != nil {
+						t.Fatal(err)
+					}
+					if one.Holding, err = view.holding(tx, packages); err != nil {
 						t.Fatal(err)
 					}
 					maps.DeleteFunc(one.Images, func(_ int64, images int) bool { return images == 0 })
@@ -168,6 +183,74 @@ func TestVisibleChangesInOrder(t *testing.T) {
 			if !slices.Equal(whole, parts) || (len(whole) == 0) != (query.Build == "none") {
 				t.Errorf("%+v: pages of three %v, want %v", query, parts, whole)
 			}
+		}
+	})
+}
+
+// TestVisibleResultSets compares what result sets changed in visible images with the changes of each that a statement finds.
+func TestVisibleResultSets(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, config Config) {
+		s := withFixes(t, config)
+		var sum store.ChangeCounts
+		for seed := range uint64(25) {
+			random := rand.New(rand.NewPCG(seed, 3))
+			if err := s.write(t.Context(), "change", func(tx *txn) error { return randomChanges(tx, random) }); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.write(t.Context(), "count", func(tx *txn) error { return tx.Execute("UPDATE generations SET opened = 1") }); err != nil {
+				t.Fatal(err)
+			}
+			for _, in := range []store.Namespaces{store.OnlyNamespaces("one"), store.OnlyNamespaces("two"), store.OnlyNamespaces("one", "two")} {
+				tx := s.db.Reader().WithContext(t.Context())
+				view := &changeView{in: in, dialect: s.db.Dialect()} // Statements ask.
+				all := tx.Table("finding_changes AS c").Session(&gorm.Session{})
+				var rows []changeRow
+				if err := view.keep(all).Select("c.*").Scan(&rows).Error; err != nil {
+					t.Fatal(err)
+				}
+				want := map[int64]store.ChangeCounts{}
+				for i := range rows {
+					counts := want[rows[i].ResultSet]
+					exploited := rows[i].Kev == 1 && (rows[i].Kind == kindOpened || rows[i].Kind == kindChanged && strings.HasSuffix(rows[i].Reasons, string(store.ReasonKEV)))
+					for number, counted := range map[*int]bool{
+						&counts.Opened: rows[i].Kind == kindOpened, &counts.Closed: rows[i].Kind == kindClosed, &counts.Changed: rows[i].Kind == kindChanged,
+						&counts.OpenedCritical: rows[i].Kind == kindOpened && rows[i].Severity == int64(model.SeverityCritical), &counts.NewKEV: exploited,
+					} {
+						if counted {
+							*number++
+						}
+					}
+					want[rows[i].ResultSet] = counts
+				}
+				images, err := view.images(all)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for number, count := range images {
+					counts := want[number]
+					counts.Images = count
+					want[number] = counts
+				}
+				sets, err := s.ListResultSets(t.Context(), in, store.MaxKeys)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := map[int64]store.ChangeCounts{}
+				for _, set := range sets {
+					if set.Changes != (store.ChangeCounts{}) {
+						got[set.Number] = set.Changes
+					}
+					sum.OpenedCritical += set.Changes.OpenedCritical
+					sum.NewKEV += set.Changes.NewKEV
+					sum.Images += set.Changes.Images
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("seed %d, %v (-want +got):\n%s", seed, in, diff)
+				}
+			}
+		}
+		if sum.OpenedCritical == 0 || sum.NewKEV == 0 || sum.Images == 0 {
+			t.Errorf("visible result sets: %+v", sum)
 		}
 	})
 }
