@@ -150,6 +150,14 @@ export class Measured {
     });
   }
 
+  /** Turns the wheel a number of times. */
+  async scrollBy(turns: number) {
+    await this.page.mouse.move(700, 600);
+    await whileScrolling(this.page, async () => {
+      for (let turn = 0; turn < turns; turn++) await this.page.mouse.wheel(0, wheel);
+    });
+  }
+
   /** Waits until the page has stopped scrolling, which it does after the last turn of the wheel. */
   async rest() {
     await this.page.evaluate(async () => {
