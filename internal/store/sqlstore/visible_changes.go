@@ -175,12 +175,12 @@ func (v *changeView) findings(current int64) (condition clause.Expr, known bool)
 	if v.found == nil || len(v.steps) > v.maxSteps {
 		return clause.Expr{}, false
 	}
-	text, values := "f.until_gen > ? AND ?", []any{current, v.dialect.Among("f.package_pk", slices.Sorted(maps.Keys(v.first)))}
+	conditions, values := []string{"f.until_gen > ? AND ?"}, []any{current, v.dialect.Among("f.package_pk", slices.Sorted(maps.Keys(v.first)))}
 	for _, step := range v.steps {
-		text += " OR f.until_gen <= ? AND ? AND ?"
+		conditions = append(conditions, "f.until_gen <= ? AND ? AND ?")
 		values = append(values, current, v.inResultSets("f.until_gen", step), v.dialect.Among("f.package_pk", step.packages))
 	}
-	return gorm.Expr("("+text+")", values...), true
+	return gorm.Expr("("+strings.Join(conditions, " OR ")+")", values...), true
 }
 
 // images counts the images in which changes c are visible, by the number of the result set.
