@@ -36,6 +36,8 @@ type FairWorkers struct {
 	slow *lru.Cache
 	// waiting are the objects in slow namespaces that got no worker.
 	waiting map[reconcile.Request]turn
+	// forget is a time before which none of waiting is to be forgotten.
+	forget time.Time
 }
 
 // slowNamespace is when the last slow reconcile in a namespace has ended, and when the last one has begun.
@@ -112,9 +114,16 @@ func (f *FairWorkers) isNext(request reconcile.Request, busy map[string]bool, no
 
 // forgetTurns forgets objects that are not to be reconciled any more.
 func (f *FairWorkers) forgetTurns(now time.Time) {
+	if now.Before(f.forget) {
+		return
+	}
+	f.forget = now.Add(2 * workerWait)
 	for other, its := range f.waiting {
-		if now.Sub(its.asked) > 2*workerWait {
+		until := its.asked.Add(2 * workerWait)
+		if until.Before(now) {
 			delete(f.waiting, other)
+		} else if until.Before(f.forget) {
+			f.forget = until
 		}
 	}
 }

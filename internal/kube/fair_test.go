@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
@@ -147,4 +148,39 @@ func TestSlowNamespacesRecover(t *testing.T) {
 			t.Error("postponed an object of a namespace that has recovered")
 		}
 	})
+}
+
+// TestObjectsThatAreGoneKeepNoTurn: what waits for a worker and is not tried again holds up others of its namespace for 4 seconds.
+func TestObjectsThatAreGoneKeepNoTurn(t *testing.T) {
+	now := clocktesting.NewFakePassiveClock(time.Now())
+	object := func(name string) reconcile.Request {
+		return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "slow", Name: name}}
+	}
+	var fair *FairWorkers
+	ran := map[string]bool{}
+	try := func(name string) {
+		if _, err := fair.Reconcile(t.Context(), object(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fair = NewFairWorkers(reconcile.Func(func(_ context.Context, request reconcile.Request) (ctrl.Result, error) {
+		ran[request.Name] = true
+		if request.Name == "slow" {
+			now.SetTime(now.Now().Add(slowReconcile))
+			try("gone") // It waits, since another object of the namespace is reconciled.
+		}
+		return ctrl.Result{}, nil
+	}), 4, now)
+	try("slow")
+	for range 2 {
+		now.SetTime(now.Now().Add(workerWait))
+		try("stays")
+	}
+	if ran["gone"] || ran["stays"] {
+		t.Fatalf("ran %v, want neither the object that waits nor a later one", ran)
+	}
+	now.SetTime(now.Now().Add(time.Millisecond))
+	if try("stays"); !ran["stays"] {
+		t.Error("an object that is not tried any more keeps the turn of its namespace")
+	}
 }

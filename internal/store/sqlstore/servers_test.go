@@ -145,8 +145,12 @@ func serverSuite(t *testing.T, name string) {
 	suite(t, reads, func(t *testing.T) Config {
 		t.Helper()
 		config := Config{Type: name, DSN: servers[name].migrated(t), MaxOpenConns: 8}
-		if name == sqldb.TypePostgres && !storetest.UnderRace { // So that what is concurrent runs with the server's own plans too.
-			config.DSN += "&" + fewPlans
+		if name == sqldb.TypePostgres && !storetest.UnderRace { // So that what is concurrent runs with the server's own plans, and over TCP, too.
+			dsn, err := dbserver.OverSocket(config.DSN)
+			if err != nil {
+				t.Fatal(err)
+			}
+			config.DSN = dsn + "&" + fewPlans
 		}
 		return config
 	})

@@ -14,6 +14,7 @@ import (
 // check compares what is listed of newer tags with the model, and all actions.
 func (m *tagFixModel) check(in store.Namespaces) {
 	m.t.Helper()
+	m.read = tagFixReads{}
 	pick := func(values ...string) string { return values[m.queries.IntN(len(values))] }
 	query := store.FixQuery{Kind: store.FixNewerTag, KEV: m.queries.IntN(4) == 0, Overdue: m.queries.IntN(4) == 0}
 	switch m.queries.IntN(3) {
@@ -118,7 +119,7 @@ func (m *tagFixModel) actions(in store.Namespaces, query store.FixQuery) []tagAc
 
 // counted are the findings of an image that count in one of the workloads that are chosen, or without a choice in one of the visible places.
 func (m *tagFixModel) counted(in store.Namespaces, key model.ImageKey, where store.Where) []model.Finding {
-	if _, err := m.Image(m.t.Context(), in, key); errors.Is(err, store.ErrNotFound) {
+	if _, visible := m.imageIn(in, key); !visible {
 		return nil
 	}
 	workloads := m.chosen(key, in, where)
@@ -130,8 +131,48 @@ func (m *tagFixModel) counted(in store.Namespaces, key model.ImageKey, where sto
 	})
 }
 
-// findingsOf reads the findings of an image as seen in some namespaces, also those that are suppressed there.
+// tagFixReads is what the model has read of images since the last change, by the namespaces and the image: several lookups, tags and lists need the same.
+type tagFixReads struct {
+	images   map[string]*store.Image // Nil if it is not visible.
+	findings map[string][]model.Finding
+}
+
+// kept returns what is kept of an image as seen in some namespaces, or reads and keeps it.
+func kept[V any](all *map[string]V, in store.Namespaces, key model.ImageKey, read func() V) V {
+	id := fmt.Sprint(in, key)
+	value, known := (*all)[id]
+	if !known {
+		if value = read(); *all == nil {
+			*all = map[string]V{}
+		}
+		(*all)[id] = value
+	}
+	return value
+}
+
+// imageIn is an image as seen in some namespaces, and whether it is visible there.
+func (m *tagFixModel) imageIn(in store.Namespaces, key model.ImageKey) (image store.Image, visible bool) {
+	found := kept(&m.read.images, in, key, func() *store.Image {
+		image, err := m.Image(m.t.Context(), in, key)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		must(m.t, err)
+		return &image
+	})
+	if found == nil {
+		return store.Image{}, false
+	}
+	return *found, true
+}
+
+// findingsOf are the findings of an image as seen in some namespaces, also those that are suppressed there.
 func (m *tagFixModel) findingsOf(in store.Namespaces, key model.ImageKey) []model.Finding {
+	return slices.Clone(kept(&m.read.findings, in, key, func() []model.Finding { return m.readFindings(in, key) }))
+}
+
+func (m *tagFixModel) readFindings(in store.Namespaces, key model.ImageKey) []model.Finding {
+	m.t.Helper()
 	page, err := m.Findings(m.t.Context(), in, store.FindingQuery{Image: key, Suppressed: true, Page: store.Page{Size: store.MaxPageSize}})
 	must(m.t, err)
 	if page.NextToken != "" {
@@ -147,11 +188,9 @@ func (m *tagFixModel) expected(in store.Namespaces, query store.FixQuery) []tagA
 		if !l.wanted || query.ImageID != "" && query.ImageID != l.Key.ImageID {
 			continue
 		}
-		_, err := m.Image(m.t.Context(), in, l.Key)
-		if errors.Is(err, store.ErrNotFound) {
+		if _, visible := m.imageIn(in, l.Key); !visible {
 			continue
 		}
-		must(m.t, err)
 		workloads := m.workloads(l, in, query.Where)
 		visible := len(workloads) > 0
 		if query.ImageID != "" && query.Where == (store.Where{}) {

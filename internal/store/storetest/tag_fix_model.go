@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -69,6 +68,8 @@ type tagFixModel struct {
 	listed map[store.FixKind]int
 	// layers are those of each image.
 	layers map[model.ImageKey][]string
+	// read is what was read since the last change.
+	read tagFixReads
 }
 
 type modelLookup struct {
@@ -356,17 +357,17 @@ func (m *tagFixModel) compareLater() {
 
 // compareTags follows a change of what images or newer tags have.
 func (m *tagFixModel) compareTags() {
+	m.read = tagFixReads{}
 	for _, l := range m.lookups {
 		waits := slices.ContainsFunc(l.tags, func(tag string) bool {
 			image := m.tags[l.of[tag]]
 			return image != nil && image.resultSet != m.current
 		})
-		image, err := m.Image(m.t.Context(), store.AllNamespaces(), l.Key)
-		if errors.Is(err, store.ErrNotFound) {
+		image, visible := m.imageIn(store.AllNamespaces(), l.Key)
+		if !visible {
 			l.shown = false
 			continue
 		}
-		must(m.t, err)
 		tag, _, _ := m.recommended(l)
 		l.shown = (l.shown || !waits) && !image.MatchedAt.IsZero() && tag != ""
 	}
@@ -375,6 +376,7 @@ func (m *tagFixModel) compareTags() {
 // randomTagFindings are some of those that an image has, and some that it has not.
 func (m *tagFixModel) randomTagFindings() []store.TagFinding {
 	var found []store.TagFinding
+	m.read = tagFixReads{}
 	for _, f := range m.findingsOf(store.AllNamespaces(), m.keys[m.random.IntN(len(m.keys))]) {
 		known := func(one store.TagFinding) bool {
 			return one.VulnerabilityID == f.Vulnerability.ID && one.Package == f.Package.Name
