@@ -35,8 +35,9 @@ func (f *imageFix) values() []any {
 	return []any{f.ImagePk, f.Action, f.PackagePk, f.Fingerprint, f.Waits, f.RiskMicros, f.Kev, f.Findings}
 }
 
-// maxFixImages is how many images are computed together: what is known of their packages is read once for all of these.
-const maxFixImages = 2000
+// maxFixImages is how many images are computed together: what is known of their packages is read once for all of these. Tests
+// have fewer.
+var maxFixImages = 2000
 
 // refreshImageFixes makes the rows of images what they should be; nil stands for all images.
 func (t *txn) refreshImageFixes(images []int64, current int64) error {
