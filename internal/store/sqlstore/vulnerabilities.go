@@ -97,7 +97,7 @@ func (s *Store) ListVulnerabilities(ctx context.Context, in store.Namespaces, qu
 		if err != nil {
 			return err
 		}
-		if !query.Suppressed {
+		if !query.Suppressed && !chosen.everywhere() {
 			counting := tx.Table("(?) AS c", chosen.images(tx)).Where(isMatched)
 			if err := errors.Join(divided.readEverywhere(tx), divided.hide(tx, s.db.Dialect(), images, counting, true, current)); err != nil {
 				return err
