@@ -35,30 +35,47 @@ func (f *imageFix) values() []any {
 	return []any{f.ImagePk, f.Action, f.PackagePk, f.Fingerprint, f.Waits, f.RiskMicros, f.Kev, f.Findings}
 }
 
+// maxFixImages is how many images are computed together: what is known of their packages is read once for all of these. Tests
+// have fewer.
+var maxFixImages = 2000
+
 // refreshImageFixes makes the rows of images what they should be; nil stands for all images.
 func (t *txn) refreshImageFixes(images []int64, current int64) error {
-	return eachPart(images, func(part []int64) error {
-		after, err := t.imageFixesOf(part, current)
-		if err != nil {
+	if images == nil {
+		return t.computeImageFixes(nil, current)
+	}
+	for part := range slices.Chunk(images, maxFixImages) {
+		if err := t.computeImageFixes(part, current); err != nil {
 			return err
 		}
-		before, err := t.readImageFixes(part)
-		if err != nil {
-			return err
-		}
-		return t.replaceImageFixes(before, after)
-	})
+	}
+	return nil
+}
+
+// computeImageFixes is refreshImageFixes for images that are computed together.
+func (t *txn) computeImageFixes(images []int64, current int64) error {
+	after, err := t.imageFixesOf(images, current)
+	if err != nil {
+		return err
+	}
+	before, err := t.readImageFixes(images)
+	if err != nil {
+		return err
+	}
+	return t.replaceImageFixes(before, after)
 }
 
 // readImageFixes reads the rows of images; nil stands for all.
 func (t *txn) readImageFixes(images []int64) (map[int64][]imageFix, error) {
-	var rows []imageFix
-	err := of(t.Table("image_fixes AS x"), "x.image_pk", images).Select("x.*").Order("x.image_pk, x.action, x.package_pk").Scan(&rows).Error
 	fixes := map[int64][]imageFix{}
-	for _, row := range rows {
-		fixes[row.ImagePk] = append(fixes[row.ImagePk], row)
-	}
-	return fixes, err
+	return fixes, eachPart(images, func(part []int64) error {
+		var rows []imageFix
+		err := of(t.Table("image_fixes AS x"), "x.image_pk", part).Select("x.*").Order("x.image_pk, x.action, x.package_pk").Scan(&rows).Error
+		for _, row := range rows {
+			fixes[row.ImagePk] = append(fixes[row.ImagePk], row)
+		}
+		return err
+	})
 }
 
 // replaceImageFixes replaces the rows of images by others.
@@ -191,20 +208,24 @@ func withUpdates(sums *imageFixSums, updates []imageFix) []imageFix {
 
 // imageFixesOf computes the rows of matched images; nil stands for all.
 func (t *txn) imageFixesOf(images []int64, current int64) (map[int64][]imageFix, error) {
-	var matched []int64
-	if err := of(t.Table("images AS i").Where("i.matched_at > 0"), "i.id", images).Select("i.id").Scan(&matched).Error; err != nil {
+	all := map[int64]*imageFixSums{}
+	err := eachPart(images, func(part []int64) error {
+		var matched []int64
+		err := of(t.Table("images AS i").Where("i.matched_at > 0"), "i.id", part).Select("i.id").Scan(&matched).Error
+		for _, id := range matched {
+			all[id] = newImageFixSums(id)
+		}
+		return err
+	})
+	if err != nil {
 		return nil, err
-	}
-	all := make(map[int64]*imageFixSums, len(matched))
-	for _, id := range matched {
-		all[id] = newImageFixSums(id)
 	}
 	updates := map[int64][]imageFix{}
 	sum := t.sumImageFixes
 	if images == nil {
 		sum = t.sumAllImageFixes
 	}
-	err := sum(images, func(fixes map[int64]packageFix, each holderReader) error {
+	err = sum(images, func(fixes map[int64]packageFix, each holderReader) error {
 		divided, err := t.readDividedFixes(fixes, images, current)
 		if err != nil {
 			return err
@@ -243,29 +264,35 @@ type holderReader func(visit func(id, image int64)) error
 
 // sumImageFixes calls add with the packages of images that have fixes, and with what reads which of the images hold them.
 func (t *txn) sumImageFixes(images []int64, add func(map[int64]packageFix, holderReader) error) error {
-	query := t.Table("image_packages AS ip").Joins("CROSS JOIN package_fixes pf").
-		Where("ip.image_pk IN ? AND pf.package_pk = ip.package_pk AND ip.excluded = 0", images)
-	holders := map[int64][]int64{}
-	err := eachList(query, t.Dialect, "ip.package_pk", "ip.image_pk", func(id int64, list []int64) { holders[id] = list })
+	holders, fixes := map[int64][]int64{}, map[int64]packageFix{}
+	err := eachPackageList(t.DB, t.Dialect, images, func(image int64, list []int64) {
+		for _, one := range list {
+			if one%2 == 0 { // The image does not exclude it.
+				holders[one/2] = append(holders[one/2], image)
+			}
+		}
+	})
 	if err != nil {
 		return err
 	}
-	return inParts(slices.Sorted(maps.Keys(holders)), func(part []int64) error {
-		fixes, err := readPackageFixes(t.Table("package_fixes AS h").Where("h.package_pk IN ?", part).Select("h.*"))
-		if err != nil {
-			return err
-		}
-		if err := t.undivide(fixes, holders, images); err != nil {
-			return err
-		}
-		return add(fixes, func(visit func(id, image int64)) error {
-			for id := range fixes {
-				for _, image := range holders[id] {
-					visit(id, image)
-				}
+	err = inParts(slices.Sorted(maps.Keys(holders)), func(part []int64) error {
+		some, err := readPackageFixes(t.Table("package_fixes AS h").Where("h.package_pk IN ?", part).Select("h.*"))
+		maps.Copy(fixes, some)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := t.undivide(fixes, holders, images); err != nil {
+		return err
+	}
+	return add(fixes, func(visit func(id, image int64)) error {
+		for id := range fixes {
+			for _, image := range holders[id] {
+				visit(id, image)
 			}
-			return nil
-		})
+		}
+		return nil
 	})
 }
 
@@ -277,6 +304,7 @@ func (t *txn) undivide(fixes map[int64]packageFix, holders map[int64][]int64, im
 			divided = append(divided, id)
 		}
 	}
+	slices.Sort(divided)
 	suppressed, err := readPackageCovers(t.DB, divided, images)
 	if err != nil {
 		return err

@@ -188,7 +188,7 @@ func (t *txn) recount(ids, others []int64) (map[int64]countsDelta, error) {
 			return err
 		}
 		err = t.Raw("SELECT f.package_pk, "+severitySums()+` FROM findings f JOIN vulnerabilities v ON v.id = f.vulnerability_pk
-			JOIN held_packages h ON h.package_pk = f.package_pk WHERE f.package_pk IN ? AND `+openInSome+" AND h.level >= ? GROUP BY f.package_pk",
+			JOIN held_packages h ON h.package_pk = f.package_pk WHERE f.package_pk IN ? AND `+openSomewhere+" AND h.level >= ? GROUP BY f.package_pk",
 			part, current, current, heldCounted).Scan(&after).Error
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"iter"
 	"math/bits"
 	"slices"
 
@@ -104,11 +105,33 @@ type heldSets struct {
 	held, counted numberSet
 	// lists has what each image holds, as eachPackageList has it; nil if that is too much.
 	lists map[int64][]int64
+	// counts reports whether the packages of an image count.
+	counts func(image int64) bool
 }
 
-// readHeld reads which packages images hold. counts reports whether the packages of an image count.
+// holders lists the images that hold each of some packages and in which these count, of those that any such image holds. lists has to be known.
+func (h *heldSets) holders(packages iter.Seq[int64]) map[int64][]int64 {
+	var asked numberSet
+	for id := range packages {
+		asked.add(id)
+	}
+	holders := map[int64][]int64{}
+	for image, list := range h.lists {
+		if !h.counts(image) {
+			continue
+		}
+		for _, one := range list {
+			if one%2 == 0 && asked.has(one/2) {
+				holders[one/2] = append(holders[one/2], image)
+			}
+		}
+	}
+	return holders
+}
+
+// readHeld reads which packages images hold. counts is that of the sets.
 func (s *Store) readHeld(tx *gorm.DB, images []int64, counts func(image int64) bool) (*heldSets, error) {
-	h, number := &heldSets{lists: make(map[int64][]int64, len(images))}, 0
+	h, number := &heldSets{lists: make(map[int64][]int64, len(images)), counts: counts}, 0
 	err := eachPackageList(tx, s.db.Dialect(), images, func(image int64, list []int64) {
 		count := counts(image)
 		for _, one := range list {

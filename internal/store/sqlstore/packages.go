@@ -121,8 +121,11 @@ func (s *Store) ListPackages(ctx context.Context, in store.Namespaces, query sto
 		if search.current, err = currentNumber(tx); err != nil {
 			return err
 		}
+		if err := search.readSets(tx); err != nil {
+			return err
+		}
 		if !search.unfiltered() {
-			if err := search.divided.hide(tx, search.dialect, search.counting(tx), !in.All(), search.current); err != nil {
+			if err := search.divided.hide(tx, search.dialect, search.sets, search.counting(tx), !in.All(), search.current); err != nil {
 				return err
 			}
 		}
@@ -131,9 +134,6 @@ func (s *Store) ListPackages(ctx context.Context, in store.Namespaces, query sto
 		}
 		var rows []packageEntry
 		done := false
-		if err := search.readSets(tx); err != nil {
-			return err
-		}
 		if !search.unfiltered() {
 			if rows, page.NextToken, page.Total, done, err = search.ofImages(tx, token); err != nil {
 				return err

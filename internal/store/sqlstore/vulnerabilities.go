@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -96,8 +97,9 @@ func (s *Store) ListVulnerabilities(ctx context.Context, in store.Namespaces, qu
 		if err != nil {
 			return err
 		}
-		if !query.Suppressed {
-			if err := divided.hide(tx, s.db.Dialect(), tx.Table("(?) AS c", chosen.images(tx)).Where(isMatched), true, current); err != nil {
+		if !query.Suppressed && !chosen.everywhere() {
+			counting := tx.Table("(?) AS c", chosen.images(tx)).Where(isMatched)
+			if err := errors.Join(divided.readEverywhere(tx), divided.hide(tx, s.db.Dialect(), images, counting, true, current)); err != nil {
 				return err
 			}
 		}
@@ -215,15 +217,20 @@ func (s *Store) countingPackages(tx *gorm.DB, chosen place, images *heldSets) an
 // heldFindings is the condition that a vulnerability v is found in one of the packages of countingPackages, also if decisions suppress
 // it if that is wanted, and the value of the condition. SQLite asks an index about each vulnerability several times faster than it makes a list of them; servers make the list faster.
 func (s *Store) heldFindings(tx *gorm.DB, current int64, chosen place, view seen, packages any, divided dividing, suppressed bool, further string) (condition string, held *gorm.DB) {
-	open := unsuppressed
-	if s.db.Dialect().Type() == sqldb.TypeMySQL { // It would ask about each finding.
-		open = "f.id NOT IN (SELECT fs.finding_id FROM finding_suppressions fs WHERE fs.reach = 0)"
-	}
-	condition = shown + " AND " + open + further
+	condition = shown + further
 	values := []any{current, current}
 	switch {
 	case suppressed:
-		condition = shown + further
+	case !divided.few && s.db.Dialect().Type() == sqldb.TypeMySQL: // It would ask about each finding.
+		condition += " AND f.id NOT IN (SELECT fs.finding_id FROM finding_suppressions fs WHERE fs.reach = 0)"
+	case !divided.few:
+		condition += " AND " + unsuppressed
+	case len(divided.everywhere) > 0:
+		condition += " AND f.id NOT IN (?)"
+		values = append(values, numberList(divided.everywhere))
+	}
+	switch {
+	case suppressed:
 	case divided.known:
 		if len(divided.hidden) > 0 {
 			condition += " AND f.id NOT IN (?)"
