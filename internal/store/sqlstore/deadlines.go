@@ -388,20 +388,26 @@ func (r *dueReader) eachHolding(held *dueHoldings, targets map[int64][]*dueTarge
 	return err
 }
 
-// manyHolders reports whether there are more than some images that hold packages, counted once for each package.
+// sampledPackages is of how many packages the holders are counted.
+const sampledPackages = 32
+
+// manyHolders estimates whether more images than a limit hold packages, counted once for each package.
 func (r *dueReader) manyHolders(packages []int64, limit int) (bool, error) {
-	number := 0
-	for part := range slices.Chunk(packages, sqldb.MaxIn) {
-		var more int
-		some := r.tx.Table("image_packages AS ip").Where("ip.excluded = 0 AND ip.package_pk IN ?", part).Select("ip.image_pk").Limit(limit + 1 - number)
-		if err := r.tx.Table("(?) AS l", some).Select("COUNT(*)").Scan(&more).Error; err != nil {
-			return false, err
-		}
-		if number += more; number > limit {
-			return true, nil
+	if len(packages) == 0 {
+		return false, nil
+	}
+	sample := packages
+	if len(packages) > sampledPackages {
+		sample = make([]int64, sampledPackages)
+		for i := range sample {
+			sample[i] = packages[i*len(packages)/sampledPackages]
 		}
 	}
-	return false, nil
+	limit = limit * len(sample) / len(packages)
+	number := 0
+	some := r.tx.Table("image_packages AS ip").Where("ip.excluded = 0 AND ip.package_pk IN ?", sample).Select("ip.image_pk").Limit(limit + 1)
+	err := r.tx.Table("(?) AS l", some).Select("COUNT(*)").Scan(&number).Error
+	return number > limit, err
 }
 
 // ListPolicies implements store.Reader.

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // overdueClosed counts the overdue findings that newer tags close, of images and of their bases. An image has all that a newer tag of itself closes, and what a
@@ -316,23 +318,40 @@ func (o *overdueReader) keepKEV(images, actions []int64) error {
 	})
 }
 
-// ownEntriesOf reads the entries of a page, and the one after it, of rows x of image_fixes with their images i.
+// ownEntriesOf reads the entries of a page, and the one after it, of rows x of image_fixes with their images i. Nearly all of these rows have overdue findings if
+// many of the findings have, so that few are read before there are enough.
 func (o *overdueReader) ownEntriesOf(rows *gorm.DB) ([]fixEntry, error) {
-	ordered := rows.Select("x.image_pk, x.action, x.package_pk, x.fingerprint, x.waits, x.risk_micros, x.kev, x.findings, i.image_id, i.platform").
-		Order("x.waits, x.risk_micros DESC, x.fingerprint, i.image_id, i.platform")
-	var entries []fixEntry
-	return entries, eachRow(ordered, func(scan func(...any) error) error {
+	ordered, err := fromToken(o.tx.Table("(?) AS l", rows.Select("x.*, i.image_id, i.platform")), o.query.Token, o.token, fixOrder)
+	if err != nil {
+		return nil, err
+	}
+	ordered = ordered.Order(sqldb.OrderBy(fixOrder)).
+		Select("l.image_pk, l.action, l.package_pk, l.fingerprint, l.waits, l.risk_micros, l.kev, l.findings, l.image_id, l.platform").Session(&gorm.Session{})
+	room := o.query.Limit() + 1
+	few := 4 * room
+	entries, number, err := o.readOwn(ordered.Limit(few), room)
+	if err == nil && len(entries) < room && number == few {
+		entries, _, err = o.readOwn(ordered, room)
+	}
+	return entries, err
+}
+
+// readOwn reads the first entries of rows, in their order, and how many rows these took.
+func (o *overdueReader) readOwn(rows *gorm.DB, room int) (entries []fixEntry, number int, err error) {
+	err = eachRow(rows, func(scan func(...any) error) error {
 		var e fixEntry
 		f := &e.Fix
 		if err := scan(&f.ImagePk, &f.Action, &f.PackagePk, &f.Fingerprint, &f.Waits, &f.RiskMicros, &f.Kev, &f.Findings, &e.ImageID, &e.Platform); err != nil {
 			return err
 		}
-		if e.Overdue = o.own[e.place()]; e.Overdue == 0 || o.after != nil && e.compare(o.after) <= 0 {
+		number++
+		if e.Overdue = o.own[e.place()]; e.Overdue == 0 {
 			return nil
 		}
-		if entries = append(entries, e); len(entries) > o.query.Limit() {
+		if entries = append(entries, e); len(entries) == room {
 			return errEnough
 		}
 		return nil
 	})
+	return entries, number, err
 }
