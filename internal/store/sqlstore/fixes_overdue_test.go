@@ -15,10 +15,25 @@ import (
 func TestOverdueFixes(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, config Config) {
 		s := withFixes(t, config)
+		var uses []store.Use
+		for n := 3; n < 9; n++ {
+			if _, err := s.WantImages(t.Context(), []model.ImageKey{fixKey(n)}); err != nil {
+				t.Fatal(err)
+			}
+			catalog := fixCatalog(2)
+			catalog.Packages[n%3].Excluded = n < 6
+			if err := scanFixes(t.Context(), s, n, "d", catalog); err != nil {
+				t.Fatal(err)
+			}
+			uses = append(uses, fixUse(n, "three"))
+		}
+		if err := s.RecordUses(t.Context(), "more", uses); err != nil {
+			t.Fatal(err)
+		}
 		days := 0
 		policies := []store.Policy{
-			{Name: "everywhere", From: model.DueFromFirstSeen, DueIn: model.DueIn{Critical: &days}},
-			{Name: "two", From: model.DueFromFirstSeen, DueIn: model.DueIn{High: &days, KEV: &days}, Places: &store.DecisionPlaces{Selector: "two", Namespaces: []string{"two"}}},
+			{Name: "everywhere", From: model.DueFromFirstSeen, DueIn: model.DueIn{Critical: &days, Medium: &days}},
+			{Name: "two", From: model.DueFromFirstSeen, DueIn: model.DueIn{High: &days, Low: &days, KEV: &days}, Places: &store.DecisionPlaces{Selector: "two", Namespaces: []string{"two"}}},
 		}
 		if problems, err := s.SyncPolicies(t.Context(), policies); err != nil || len(problems) > 0 {
 			t.Fatal(problems, err)
@@ -26,9 +41,9 @@ func TestOverdueFixes(t *testing.T) {
 		// The list of image 1 is one that a process of an earlier version has not written.
 		leaveBehind(t, s, "DELETE FROM image_package_lists WHERE image_pk = 1")
 		some := false
-		for _, in := range []store.Namespaces{store.AllNamespaces(), store.OnlyNamespaces("two")} {
+		for _, in := range []store.Namespaces{store.AllNamespaces(), store.OnlyNamespaces("two", "three")} {
 			for _, query := range []store.FixQuery{
-				{}, {KEV: true}, {Kind: store.FixUpdate}, {Kind: store.FixRebuild}, {Kind: store.FixWait, KEV: true}, {Where: store.Where{Namespace: "one"}}, {ImageID: fixKey(2).ImageID},
+				{}, {KEV: true}, {Kind: store.FixUpdate}, {Kind: store.FixRebuild}, {Kind: store.FixWait, KEV: true}, {Where: store.Where{Namespace: "one"}}, {Where: store.Where{Namespace: "three"}}, {ImageID: fixKey(2).ImageID},
 			} {
 				all := pagedFixes(t, s, in, query)
 				want := slices.DeleteFunc(slices.Clone(all), func(f store.Fix) bool { return f.Overdue == 0 })
