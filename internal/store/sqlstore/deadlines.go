@@ -151,8 +151,8 @@ func (r *dueReader) targets(images []int64, workloads bool) (map[int64][]*dueTar
 	if workloads {
 		columns = "u.image_pk, u.namespace, u.kind, u.name"
 	}
-	read := func(scan func(...any) error, at *imagePlace, before ...any) error {
-		values := append(before, &at.image)
+	read := func(scan func(...any) error, at *imagePlace, values ...any) error {
+		values = append(values, &at.image)
 		if workloads {
 			values = append(values, &at.workload.Namespace, &at.workload.Kind, &at.workload.Name)
 		}
