@@ -78,6 +78,8 @@ type dueReader struct {
 	current  int64
 	// until is the last date that is asked for, stillOpen for all.
 	until int64
+	// fixes gets the rows of package_fixes of the packages with findings, which have no key and no severity then, unless it is nil.
+	fixes map[int64]*packageFix
 }
 
 func (s *Store) dueReader(tx *gorm.DB, in store.Namespaces) (*dueReader, error) {
@@ -145,9 +147,16 @@ func (r *dueReader) targets(images []int64, workloads bool) (map[int64][]*dueTar
 	if err != nil {
 		return nil, err
 	}
-	columns := "u.image_pk, '' AS namespace, '' AS kind, '' AS name"
+	columns := "u.image_pk"
 	if workloads {
 		columns = "u.image_pk, u.namespace, u.kind, u.name"
+	}
+	read := func(scan func(...any) error, at *imagePlace, values ...any) error {
+		values = append(values, &at.image)
+		if workloads {
+			values = append(values, &at.workload.Namespace, &at.workload.Kind, &at.workload.Name)
+		}
+		return scan(values...)
 	}
 	everywhere, known := r.everywhere(), map[imagePlace]*dueTarget{}
 	targets := map[int64][]*dueTarget{}
@@ -155,7 +164,7 @@ func (r *dueReader) targets(images []int64, workloads bool) (map[int64][]*dueTar
 		used := of(uses(r.tx.Table("image_uses AS u").Where("u.namespace <> ''"), place{r.where, r.in}), "u.image_pk", part).Distinct(columns)
 		return eachRow(used, func(scan func(...any) error) error {
 			t := &dueTarget{reach: everywhere}
-			err := scan(&t.image, &t.workload.Namespace, &t.workload.Kind, &t.workload.Name)
+			err := read(scan, &t.imagePlace)
 			since, matched := sinces[t.image]
 			if err == nil && matched {
 				t.since = since
@@ -177,7 +186,7 @@ func (r *dueReader) targets(images []int64, workloads bool) (map[int64][]*dueTar
 		return eachRow(placed, func(scan func(...any) error) error {
 			var id int64
 			var k imagePlace
-			err := scan(&id, &k.image, &k.workload.Namespace, &k.workload.Kind, &k.workload.Name)
+			err := read(scan, &k, &id)
 			place, applies := places[id]
 			if t := known[k]; t != nil && applies {
 				t.reach.add(place)
@@ -200,8 +209,15 @@ func (r *dueReader) findings(held map[int64]bool) (map[int64][]*dueFinding, erro
 	known := map[int64]*dueFinding{}
 	found := map[int64][]*dueFinding{}
 	read := func(query *gorm.DB) error {
-		query = query.Where("f.id = pf.finding_id AND v.id = f.vulnerability_pk AND "+shown+" AND "+unsuppressed, r.current, r.current).
-			Select("f.package_pk, f.id, f.fixable, v.vulnerability_id, v.namespace, v.severity, pf.policy_pk, pf.since, pf.days")
+		columns := "v.vulnerability_id, v.namespace, v.severity"
+		if r.fixes == nil {
+			query = query.Joins("CROSS JOIN vulnerabilities v").Where("v.id = f.vulnerability_pk")
+		} else {
+			query = query.Joins("CROSS JOIN package_fixes x").Where("x.package_pk = f.package_pk")
+			columns = "x.fingerprint, x.distro, x.divided, x.fix_risk, x.fix_kev, x.fix_findings"
+		}
+		query = query.Where("f.id = pf.finding_id AND "+shown+" AND "+unsuppressed, r.current, r.current).
+			Select("f.package_pk, f.id, f.fixable, pf.policy_pk, pf.since, pf.days, " + columns)
 		if r.until < stillOpen {
 			query = query.Where("pf.since + pf.days * ? <= ?", dayMicros, r.until)
 		}
@@ -209,7 +225,14 @@ func (r *dueReader) findings(held map[int64]bool) (map[int64][]*dueFinding, erro
 			var packageID, id, fixable, severity, policyID int64
 			var vulnerability, namespace string
 			var rule dueRule
-			if err := scan(&packageID, &id, &fixable, &vulnerability, &namespace, &severity, &policyID, &rule.since, &rule.days); err != nil {
+			var fix packageFix
+			values := []any{&packageID, &id, &fixable, &policyID, &rule.since, &rule.days}
+			if r.fixes == nil {
+				values = append(values, &vulnerability, &namespace, &severity)
+			} else {
+				values = append(values, &fix.Fingerprint, &fix.Distro, &fix.Divided, &fix.Sums.FixRisk, &fix.Sums.FixKev, &fix.Sums.FixFindings)
+			}
+			if err := scan(values...); err != nil {
 				return err
 			}
 			place, applies := places[policyID]
@@ -219,8 +242,12 @@ func (r *dueReader) findings(held map[int64]bool) (map[int64][]*dueFinding, erro
 			rule.policy = place
 			f := known[id]
 			if f == nil {
-				f = &dueFinding{
-					id: id, packageID: packageID, fixable: fixable != 0, key: findingKey(packageID, vulnerability, namespace), severity: model.Severity(severity),
+				f = &dueFinding{id: id, packageID: packageID, fixable: fixable != 0}
+				if r.fixes == nil {
+					f.key, f.severity = findingKey(packageID, vulnerability, namespace), model.Severity(severity)
+				} else if r.fixes[packageID] == nil {
+					fix.PackagePk = packageID
+					r.fixes[packageID] = &fix
 				}
 				known[id] = f
 				found[packageID] = append(found[packageID], f)
@@ -231,10 +258,10 @@ func (r *dueReader) findings(held map[int64]bool) (map[int64][]*dueFinding, erro
 	}
 	if held == nil || len(held) > r.s.manyPackages {
 		// Databases choose a slow order of joins when they do not know how many rows there are, as of a new policy: so nothing is joined but by primary keys.
-		return found, read(r.tx.Table("policy_findings AS pf").Joins("CROSS JOIN findings f").Joins("CROSS JOIN vulnerabilities v"))
+		return found, read(r.tx.Table("policy_findings AS pf").Joins("CROSS JOIN findings f"))
 	}
 	return found, inParts(slices.Sorted(maps.Keys(held)), func(part []int64) error {
-		return read(r.tx.Table("findings AS f").Joins("CROSS JOIN policy_findings pf").Joins("CROSS JOIN vulnerabilities v").Where("f.package_pk IN ?", part))
+		return read(r.tx.Table("findings AS f").Joins("CROSS JOIN policy_findings pf").Where("f.package_pk IN ?", part))
 	})
 }
 
@@ -253,14 +280,11 @@ func (r *dueReader) holdings(images []int64) (*dueHoldings, error) {
 	}
 	h := &dueHoldings{packages: make(map[int64][]int64, len(images))}
 	held := map[int64]bool{}
-	err := inParts(images, func(part []int64) error {
-		holders := r.tx.Table("image_packages AS ip").Where("ip.excluded = 0 AND ip.image_pk IN ?", part)
-		return eachList(holders, r.s.db.Dialect(), "ip.image_pk", "ip.package_pk", func(image int64, list []int64) {
-			h.packages[image] = list
-			for _, id := range list {
-				held[id] = true
-			}
-		})
+	err := eachPackageList(r.tx, r.s.db.Dialect(), images, func(image int64, list []int64) {
+		h.packages[image] = included(list)
+		for _, id := range h.packages[image] {
+			held[id] = true
+		}
 	})
 	if err != nil {
 		return nil, err
@@ -290,8 +314,8 @@ func (r *dueReader) eachIn(held *dueHoldings, images []int64, targets map[int64]
 	if err != nil {
 		return err
 	}
-	return r.eachHolder(held, images, func(packageID int64, holders []int64) {
-		for _, image := range holders {
+	return r.eachHolding(held, targets, func(image int64, packages []int64) {
+		for _, packageID := range packages {
 			for _, t := range targets[image] {
 				for _, f := range held.findings[packageID] {
 					if at, by, due := f.due(t); due && at <= r.until && !suppressed.has(f.id, t) {
@@ -303,20 +327,87 @@ func (r *dueReader) eachIn(held *dueHoldings, images []int64, targets map[int64]
 	})
 }
 
-// eachHolder calls visit for packages with images that hold them, each once; nil stands for all images.
-func (r *dueReader) eachHolder(held *dueHoldings, images []int64, visit func(packageID int64, holders []int64)) error {
-	for _, image := range slices.Sorted(maps.Keys(held.packages)) {
-		for _, packageID := range held.packages[image] {
-			visit(packageID, []int64{image})
+// holdersPerImage is how many packages with findings images hold on average, from which on it is faster to read all packages of each image.
+const holdersPerImage = 4
+
+// eachHolding calls visit once for each image with targets that holds packages of which findings were read, with these, in no order. The list may not be kept.
+func (r *dueReader) eachHolding(held *dueHoldings, targets map[int64][]*dueTarget, visit func(image int64, packages []int64)) error {
+	var buffer []int64
+	if held.packages != nil {
+		for image, list := range held.packages {
+			buffer = buffer[:0]
+			for _, id := range list {
+				if len(held.findings[id]) > 0 {
+					buffer = append(buffer, id)
+				}
+			}
+			if len(buffer) > 0 && len(targets[image]) > 0 {
+				visit(image, buffer)
+			}
 		}
-	}
-	if images != nil {
 		return nil
 	}
-	return inParts(slices.Sorted(maps.Keys(held.findings)), func(packages []int64) error {
-		holders := r.tx.Table("image_packages AS ip").Where("ip.excluded = 0 AND ip.package_pk IN ?", packages)
-		return eachList(holders, r.s.db.Dialect(), "ip.package_pk", "ip.image_pk", visit)
+	packages := slices.Sorted(maps.Keys(held.findings))
+	many, err := r.manyHolders(packages, r.s.holdersPerImage*len(targets))
+	if err != nil {
+		return err
+	}
+	if many {
+		var found numberSet
+		for _, id := range packages {
+			found.add(id)
+		}
+		return eachPackageText(r.tx, r.s.db.Dialect(), slices.Collect(maps.Keys(targets)), func(image int64, text string) error {
+			buffer = buffer[:0]
+			err := eachNumber(text, func(one int64) {
+				if one%2 == 0 && found.has(one/2) {
+					buffer = append(buffer, one/2)
+				}
+			})
+			if len(buffer) > 0 {
+				visit(image, buffer)
+			}
+			return err
+		})
+	}
+	lists := map[int64][]int64{}
+	err = inParts(packages, func(part []int64) error {
+		holders := r.tx.Table("image_packages AS ip").Where("ip.excluded = 0 AND ip.package_pk IN ?", part).Select("ip.image_pk, ip.package_pk")
+		return eachRow(holders, func(scan func(...any) error) error {
+			var image, id int64
+			err := scan(&image, &id)
+			if len(targets[image]) > 0 {
+				lists[image] = append(lists[image], id)
+			}
+			return err
+		})
 	})
+	for image, list := range lists {
+		visit(image, list)
+	}
+	return err
+}
+
+// sampledPackages is of how many packages the holders are counted.
+const sampledPackages = 32
+
+// manyHolders estimates whether more images than a limit hold packages, counted once for each package.
+func (r *dueReader) manyHolders(packages []int64, limit int) (bool, error) {
+	if len(packages) == 0 {
+		return false, nil
+	}
+	sample := packages
+	if len(packages) > sampledPackages {
+		sample = make([]int64, sampledPackages)
+		for i := range sample {
+			sample[i] = packages[i*len(packages)/sampledPackages]
+		}
+	}
+	limit = limit * len(sample) / len(packages)
+	number := 0
+	some := r.tx.Table("image_packages AS ip").Where("ip.excluded = 0 AND ip.package_pk IN ?", sample).Select("ip.image_pk").Limit(limit + 1)
+	err := r.tx.Table("(?) AS l", some).Select("COUNT(*)").Scan(&number).Error
+	return number > limit, err
 }
 
 // ListPolicies implements store.Reader.

@@ -25,20 +25,41 @@ type dueClass struct {
 	passed int
 }
 
+// duePackage is a package with findings that policies select.
+type duePackage struct {
+	id       int64
+	findings []*dueFinding
+	// divided says that decisions suppress findings in some images.
+	divided bool
+	// fix is the row of package_fixes, if the reader has it.
+	fix *packageFix
+	// number is for visitors of dueCounter.each, to count the images that they choose.
+	number int
+	// shared counts the findings that are due, by class; fixed is uncounted in classes that nobody has asked about.
+	shared []dueCount
+}
+
+// uncounted stands for a number that is not known.
+const uncounted = -1
+
 // dueCounter counts findings that are due until a time, in each image once for all of its targets.
 type dueCounter struct {
 	r          *dueReader
 	held       *dueHoldings
 	targets    map[int64][]*dueTarget
 	suppressed *partlySuppressed
-	// classes has the places of the classes of images with one target in members, which has a target of each.
+	packages   map[int64]*duePackage // Those that were counted.
+	// classes has the places of the classes of images with one target, and members is how many there are.
 	classes map[int64]int
-	members []*dueTarget
+	members int
 }
+
+// maxClasses bounds the classes. Images of others are counted one by one.
+const maxClasses = 32
 
 // dueCounter reads what decisions suppress of what was read.
 func (r *dueReader) dueCounter(held *dueHoldings, images []int64, targets map[int64][]*dueTarget) (*dueCounter, error) {
-	c := &dueCounter{r: r, held: held, targets: targets, classes: make(map[int64]int, len(targets))}
+	c := &dueCounter{r: r, held: held, targets: targets, packages: map[int64]*duePackage{}, classes: make(map[int64]int, len(targets))}
 	var err error
 	if c.suppressed, err = r.suppressedThere(images); err != nil {
 		return nil, err
@@ -67,9 +88,13 @@ func (r *dueReader) dueCounter(held *dueHoldings, images []int64, targets map[in
 		})
 		class := dueClass{t.reach, passed}
 		place, known := places[class]
+		if !known && c.members == r.s.maxClasses {
+			continue
+		}
 		if !known {
-			place = len(c.members)
-			places[class], c.members = place, append(c.members, t)
+			place = c.members
+			places[class] = place
+			c.members++
 		}
 		c.classes[image] = place
 	}
@@ -79,55 +104,55 @@ func (r *dueReader) dueCounter(held *dueHoldings, images []int64, targets map[in
 // isDue reports whether a finding is due in an image in time.
 func (c *dueCounter) isDue(f *dueFinding, image int64) bool {
 	return slices.ContainsFunc(c.targets[image], func(t *dueTarget) bool {
-		return c.isDueFor(f, t) && !c.suppressed.has(f.id, t)
+		at, _, due := f.due(t)
+		return due && at <= c.r.until && !c.suppressed.has(f.id, t)
 	})
 }
 
-func (c *dueCounter) isDueFor(f *dueFinding, t *dueTarget) bool {
-	at, _, due := f.due(t)
-	return due && at <= c.r.until
-}
-
-// each calls visit for packages with images that hold them and have findings due in them; nil stands for all images. Neither list may be kept.
-func (c *dueCounter) each(images []int64, visit func(packageID int64, holders []int64, counts []dueCount)) error {
-	known, shared := make([]bool, len(c.members)), make([]dueCount, len(c.members))
+// each calls visit once for each image that holds packages with findings due in it, with these and their counts. Neither list may be kept.
+func (c *dueCounter) each(visit func(image int64, packages []*duePackage, counts []dueCount)) error {
+	var due []*duePackage
 	var counts []dueCount
-	return c.r.eachHolder(c.held, images, func(packageID int64, holders []int64) {
-		found := c.held.findings[packageID]
-		if len(found) == 0 {
-			return
-		}
-		divided := slices.ContainsFunc(found, func(f *dueFinding) bool { return len(c.suppressed.reaches[f.id]) > 0 })
-		clear(known)
-		due := holders[:0]
-		counts = counts[:0]
-		for _, image := range holders {
-			class, single := c.classes[image]
-			var count dueCount
-			switch {
-			case single && !divided:
-				if !known[class] {
-					known[class], shared[class] = true, dueCount{}
-					for _, f := range found {
-						if c.isDueFor(f, c.members[class]) {
-							shared[class].add(f)
-						}
-					}
-				}
-				count = shared[class]
-			case len(c.targets[image]) > 0:
-				for _, f := range found {
-					if c.isDue(f, image) {
-						count.add(f)
-					}
-				}
+	return c.r.eachHolding(c.held, c.targets, func(image int64, packages []int64) {
+		due, counts = due[:0], counts[:0]
+		class, single := c.classes[image]
+		for _, id := range packages {
+			p := c.packages[id]
+			if p == nil {
+				p = &duePackage{id: id, findings: c.held.findings[id], fix: c.r.fixes[id]}
+				p.shared = slices.Repeat([]dueCount{{fixed: uncounted}}, c.members)
+				p.divided = slices.ContainsFunc(p.findings, func(f *dueFinding) bool { return len(c.suppressed.reaches[f.id]) > 0 })
+				c.packages[id] = p
 			}
-			if count != (dueCount{}) {
-				due, counts = append(due, image), append(counts, count)
+			if count := c.countIn(p, image, class, single); count != (dueCount{}) {
+				due, counts = append(due, p), append(counts, count)
 			}
 		}
 		if len(due) > 0 {
-			visit(packageID, due, counts)
+			visit(image, due, counts)
 		}
 	})
+}
+
+// count counts the findings of a package that are due in an image which holds it.
+func (c *dueCounter) count(p *duePackage, image int64) dueCount {
+	class, single := c.classes[image]
+	return c.countIn(p, image, class, single)
+}
+
+// countIn is count for an image whose class is known, if it is of a single one.
+func (c *dueCounter) countIn(p *duePackage, image int64, class int, single bool) dueCount {
+	if single && !p.divided && p.shared[class].fixed != uncounted {
+		return p.shared[class]
+	}
+	var count dueCount
+	for _, f := range p.findings {
+		if c.isDue(f, image) {
+			count.add(f)
+		}
+	}
+	if single && !p.divided {
+		p.shared[class] = count
+	}
+	return count
 }

@@ -48,7 +48,7 @@ func (r *fixReader) overdueGroups(groups []fixGroup) ([]fixGroup, error) {
 			}
 		}
 		for count, images := range byCount {
-			counted = append(counted, fixGroup{groups[i].fix, images, count})
+			counted = append(counted, fixGroup{fix: groups[i].fix, images: images, overdue: count})
 		}
 	}
 	slices.SortFunc(counted, func(a, b fixGroup) int { return a.compare(&b) })

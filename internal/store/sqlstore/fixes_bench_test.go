@@ -11,6 +11,9 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store/storetest/fleet"
 )
 
+// overdueCalls is how often BenchmarkOverdueFixes reads a list.
+const overdueCalls = 20
+
 // BenchmarkNewerTags reads fixes before and after the most images that one scope may look up have a newer tag, which closes every other finding. It prints how
 // long it takes to compare all of them, and to count them again.
 func BenchmarkNewerTags(b *testing.B) {
@@ -165,4 +168,47 @@ func fillNewerTags(tx *txn, names []string, number, stays int) error {
 		}
 	}
 	return nil
+}
+
+// BenchmarkOverdueFixes reads what has overdue findings, when a policy makes all critical findings overdue, and prints the processor time of the calls, with that
+// of the database server.
+func BenchmarkOverdueFixes(b *testing.B) {
+	eachBulk(b, func(b *testing.B, s *Store) {
+		b.Helper()
+		days := 0
+		policy := store.Policy{Name: "critical", From: model.DueFromFirstSeen, DueIn: model.DueIn{Critical: &days}}
+		if problems, err := s.SyncPolicies(b.Context(), []store.Policy{policy}); err != nil || len(problems) > 0 {
+			b.Fatal(problems, err)
+		}
+		for _, list := range []struct {
+			name  string
+			query store.FixQuery
+		}{
+			{"all, with what is overdue", store.FixQuery{}},
+			{"overdue", store.FixQuery{Overdue: true}},
+			{"overdue, with a finding in KEV", store.FixQuery{Overdue: true, KEV: true}},
+			{"overdue updates", store.FixQuery{Overdue: true, Kind: store.FixUpdate}},
+			{"overdue, of a namespace", store.FixQuery{Overdue: true, Where: store.Where{Namespace: "namespace-7"}}},
+		} {
+			var p *processor
+			var took, used []time.Duration
+			for call := range 3 + overdueCalls {
+				var page store.FixPage
+				var err error
+				start := time.Now()
+				read := func() { page, err = s.ListFixes(b.Context(), store.AllNamespaces(), list.query) }
+				if call < 3 { // Connections begin, and plans are made.
+					read()
+					p = newProcessor(b)
+				} else {
+					used = append(used, p.of(read))
+					took = append(took, time.Since(start))
+				}
+				if err != nil || page.Total == 0 {
+					b.Fatalf("%s: got %d rows, %v", list.name, page.Total, err)
+				}
+			}
+			fmt.Printf("%s: %s: %.0f / %.0f ms of the processor, %.0f / %.0f ms\n", b.Name(), list.name, percentile(used, 50), percentile(used, 99), percentile(took, 50), percentile(took, 99))
+		}
+	})
 }

@@ -9,6 +9,8 @@ import (
 type fixGroup struct {
 	fix    imageFix
 	images []int64
+	// number is how many images there are, if these have not been read.
+	number int
 	// overdue is how many findings are overdue in each; it is known early only of lists by it.
 	overdue int
 }
@@ -55,7 +57,7 @@ func (r *fixReader) firstGroups(groups []fixGroup, room int) []fixGroup {
 			return groups[:i]
 		}
 		if !r.continued(g) {
-			number += len(g.images)
+			number += max(g.number, len(g.images))
 		}
 	}
 	return groups

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // overdueClosed counts the overdue findings that newer tags close, of images and of their bases. An image has all that a newer tag of itself closes, and what a
@@ -92,13 +94,9 @@ func (c *tagsClosing) count(t *dueTarget, f *dueFinding, counts map[fixPlace]int
 // overdueReader makes the entries of images that are not live, of what overdue findings it is told of.
 type overdueReader struct {
 	*fixReader
-	// packages are the rows of package_fixes.
-	packages map[int64]packageFix
+	counter *dueCounter
 	// rows are the updates that have a row of their own in image_fixes.
 	rows map[fixPlace]bool
-	// groups are the other updates, and held is how many images these have together. There may be a million.
-	groups []fixGroup
-	held   int
 	// own counts the findings of what has a row in image_fixes.
 	own   map[fixPlace]int
 	total int
@@ -125,45 +123,27 @@ func (r *fixReader) overdueEntries() (entries []fixEntry, total int, err error) 
 	if len(targets) == 0 {
 		return nil, 0, nil
 	}
-	due.until = r.s.now()
+	due.until, due.fixes = r.s.now(), map[int64]*packageFix{}
 	held, err := due.holdings(images)
 	if err != nil {
 		return nil, 0, err
 	}
-	counter, err := due.dueCounter(held, images, targets)
-	if err != nil {
-		return nil, 0, err
-	}
-	o := &overdueReader{fixReader: r, packages: map[int64]packageFix{}, own: map[fixPlace]int{}}
-	if err := o.readPackages(slices.Sorted(maps.Keys(held.findings))); err != nil {
+	o := &overdueReader{fixReader: r, own: map[fixPlace]int{}}
+	if o.counter, err = due.dueCounter(held, images, targets); err != nil {
 		return nil, 0, err
 	}
 	if err := o.readRows(images); err != nil {
 		return nil, 0, err
 	}
-	o.prune(held.findings)
-	if err := counter.each(images, o.add); err != nil {
+	o.prune(held.findings, due.fixes)
+	if err := o.counter.each(o.add); err != nil {
 		return nil, 0, err
 	}
-	o.cut()
-	if entries, err = r.entriesOf(o.groups, r.query.Limit()+1); err != nil {
+	if entries, err = o.updateEntries(); err != nil {
 		return nil, 0, err
 	}
 	own, err := o.ownEntries(images)
 	return r.first(append(entries, own...)), o.total, err
-}
-
-// readPackages reads what package_fixes says of packages.
-func (o *overdueReader) readPackages(ids []int64) error {
-	return inParts(ids, func(part []int64) error {
-		rows := o.tx.Table("package_fixes AS pf").Where("pf.package_pk IN ?", part).Select("pf.package_pk, pf.fingerprint, pf.distro, pf.divided, pf.fix_risk, pf.fix_kev, pf.fix_findings")
-		return eachRow(rows, func(scan func(...any) error) error {
-			var p packageFix
-			err := scan(&p.PackagePk, &p.Fingerprint, &p.Distro, &p.Divided, &p.Sums.FixRisk, &p.Sums.FixKev, &p.Sums.FixFindings)
-			o.packages[p.PackagePk] = p
-			return err
-		})
-	})
 }
 
 // readRows reads which updates in images have a row of their own; nil stands for all images. Only packages with divided findings have any.
@@ -181,9 +161,9 @@ func (o *overdueReader) readRows(images []int64) error {
 }
 
 // prune leaves out the findings that only actions close which the query does not keep, so that it is not read which images hold them.
-func (o *overdueReader) prune(found map[int64][]*dueFinding) {
+func (o *overdueReader) prune(found map[int64][]*dueFinding, fixes map[int64]*packageFix) {
 	maps.DeleteFunc(found, func(packageID int64, list []*dueFinding) bool {
-		pkg := o.packages[packageID]
+		pkg := fixes[packageID]
 		list = slices.DeleteFunc(list, func(f *dueFinding) bool {
 			switch {
 			case !f.fixable:
@@ -201,103 +181,177 @@ func (o *overdueReader) prune(found map[int64][]*dueFinding) {
 	})
 }
 
-// add adds what is overdue of a package in images.
-func (o *overdueReader) add(packageID int64, images []int64, counts []dueCount) {
-	pkg := o.packages[packageID]
-	updates := map[int][]int64{} // By how many findings are overdue: nearly always the same in all images.
-	for i, image := range images {
-		if counts[i].rest > 0 {
-			o.own[fixPlace{image, fixWait, 0}] += counts[i].rest
-		}
+// add adds what is overdue in an image.
+func (o *overdueReader) add(image int64, packages []*duePackage, counts []dueCount) {
+	var rest, rebuilt int
+	for i, p := range packages {
+		rest += counts[i].rest
 		switch fixed := counts[i].fixed; {
 		case fixed == 0:
-		case pkg.Distro != 0:
-			o.own[fixPlace{image, fixRebuild, 0}] += fixed
-		case o.rows[fixPlace{image, fixUpdate, packageID}]:
-			o.own[fixPlace{image, fixUpdate, packageID}] += fixed
-		default:
-			updates[fixed] = append(updates[fixed], image)
+		case p.fix.Distro != 0:
+			rebuilt += fixed
+		case o.hasRow(image, p.fix):
+			o.own[fixPlace{image, fixUpdate, p.id}] = fixed
+		case p.fix.Sums.FixFindings > 0 && o.keeps(fixUpdate, p.fix.Sums.FixKev):
+			p.number++
+			o.total++
 		}
 	}
-	fix := pkg.update()
-	if len(updates) == 0 || fix.Findings == 0 || !o.keeps(fixUpdate, fix.Kev) {
-		return
+	if rest > 0 {
+		o.own[fixPlace{image, fixWait, 0}] = rest
 	}
-	for count, list := range updates {
-		o.total += len(list)
-		o.held += len(list)
-		o.groups = append(o.groups, fixGroup{fix, list, count})
-	}
-	if o.held > mostOverdue {
-		o.cut()
+	if rebuilt > 0 {
+		o.own[fixPlace{image, fixRebuild, 0}] = rebuilt
 	}
 }
 
-// mostOverdue is how many images of groups are kept beside those of a page.
-const mostOverdue = 1 << 16
+// hasRow reports whether the update of a package has a row of its own in an image.
+func (o *overdueReader) hasRow(image int64, fix *packageFix) bool {
+	return fix.Divided != 0 && o.rows[fixPlace{image, fixUpdate, fix.PackagePk}]
+}
 
-// cut leaves the groups that a page may show, in order.
-func (o *overdueReader) cut() {
-	slices.SortFunc(o.groups, func(a, b fixGroup) int { return a.compare(&b) })
-	o.groups = o.firstGroups(o.groupsBehind(o.groups), o.query.Limit()+1)
-	o.held = 0
+// updateEntries reads the entries of a page that are updates without rows of their own: it is read again which images hold the first packages.
+func (o *overdueReader) updateEntries() ([]fixEntry, error) {
+	var groups []fixGroup
+	for _, p := range o.counter.packages {
+		if p.number > 0 {
+			groups = append(groups, fixGroup{fix: p.fix.update(), number: p.number})
+		}
+	}
+	slices.SortFunc(groups, func(a, b fixGroup) int { return a.compare(&b) })
+	room := o.query.Limit() + 1
+	groups = o.firstGroups(o.groupsBehind(groups), room)
+	packages := make([]int64, len(groups))
+	for i := range groups {
+		packages[i] = groups[i].fix.PackagePk
+	}
+	holders, err := o.holders(packages)
+	if err != nil {
+		return nil, err
+	}
+	var counted []fixGroup
+	for i := range groups {
+		fix := groups[i].fix
+		p := o.counter.packages[fix.PackagePk]
+		byCount := map[int][]int64{} // Nearly always the same in all images.
+		for _, image := range holders[fix.PackagePk] {
+			if count := o.counter.count(p, image).fixed; count > 0 && !o.hasRow(image, p.fix) {
+				byCount[count] = append(byCount[count], image)
+			}
+		}
+		for count, images := range byCount {
+			counted = append(counted, fixGroup{fix: fix, images: images, overdue: count})
+		}
+	}
+	return o.entriesOf(counted, room)
+}
+
+// holders reads which of the images that are counted hold packages.
+func (o *overdueReader) holders(packages []int64) (map[int64][]int64, error) {
+	holders := make(map[int64][]int64, len(packages))
+	slices.Sort(packages)
+	for image, list := range o.counter.held.packages {
+		for _, id := range list {
+			if _, wanted := slices.BinarySearch(packages, id); wanted {
+				holders[id] = append(holders[id], image)
+			}
+		}
+	}
+	if o.counter.held.packages != nil {
+		return holders, nil
+	}
+	return holders, inParts(packages, func(part []int64) error {
+		query := o.tx.Table("image_packages AS ip").Where("ip.package_pk IN ? AND ip.excluded = 0", part)
+		return eachList(query, o.s.db.Dialect(), "ip.package_pk", "ip.image_pk", func(id int64, list []int64) { holders[id] = list })
+	})
 }
 
 // ownEntries reads the entries that have a row in image_fixes and overdue findings, and counts those of all pages; nil stands for all images.
 func (o *overdueReader) ownEntries(images []int64) ([]fixEntry, error) {
-	var actions []int64
-	number := 0
-	for place := range o.own {
-		if o.keeps(place.action, 1) {
-			number++
-			if !slices.Contains(actions, place.action) {
-				actions = append(actions, place.action)
-			}
+	actions := o.ownActions()
+	if len(actions) > 0 && o.query.KEV {
+		if err := o.keepKEV(images, actions); err != nil {
+			return nil, err
 		}
+		actions = o.ownActions()
 	}
-	if number == 0 {
+	if len(actions) == 0 {
 		return nil, nil
 	}
-	if !o.query.KEV {
-		o.total += number
-	}
+	o.total += len(o.own)
 	var entries []fixEntry
 	return entries, eachPart(images, func(part []int64) error {
-		rows := of(o.tx.Table("image_fixes AS x").Joins("JOIN images i ON i.id = x.image_pk").Where("x.action IN ?", actions), "x.image_pk", part)
-		if o.query.KEV {
-			rows = rows.Where("x.kev > 0")
-		}
-		found, err := o.ownEntriesOf(rows)
+		found, err := o.ownEntriesOf(of(o.tx.Table("image_fixes AS x").Joins("JOIN images i ON i.id = x.image_pk").Where("x.action IN ?", actions), "x.image_pk", part))
 		entries = append(entries, found...)
 		return err
 	})
 }
 
-// ownEntriesOf reads the entries of a page, and the one after it, of rows x of image_fixes with their images i.
+// ownActions leaves what the query keeps of what has a row in image_fixes, and lists the actions of these.
+func (o *overdueReader) ownActions() []int64 {
+	var actions []int64
+	for place := range o.own {
+		switch {
+		case !o.keeps(place.action, 1):
+			delete(o.own, place)
+		case !slices.Contains(actions, place.action):
+			actions = append(actions, place.action)
+		}
+	}
+	return actions
+}
+
+// keepKEV leaves what closes findings in KEV of what has a row in image_fixes; nil stands for all images.
+func (o *overdueReader) keepKEV(images, actions []int64) error {
+	own := o.own
+	o.own = map[fixPlace]int{}
+	return eachPart(images, func(part []int64) error {
+		rows := of(o.tx.Table("image_fixes AS x").Where("x.action IN ? AND x.kev > 0", actions), "x.image_pk", part).Select("x.image_pk, x.action, x.package_pk")
+		return eachRow(rows, func(scan func(...any) error) error {
+			var place fixPlace
+			err := scan(&place.image, &place.action, &place.packageID)
+			if count := own[place]; count > 0 {
+				o.own[place] = count
+			}
+			return err
+		})
+	})
+}
+
+// ownEntriesOf reads the entries of a page, and the one after it, of rows x of image_fixes with their images i. Nearly all of these rows have overdue findings if
+// many of the findings have, so that few are read before there are enough.
 func (o *overdueReader) ownEntriesOf(rows *gorm.DB) ([]fixEntry, error) {
-	ordered := rows.Select("x.image_pk, x.action, x.package_pk, x.fingerprint, x.waits, x.risk_micros, x.kev, x.findings, i.image_id, i.platform").
-		Order("x.waits, x.risk_micros DESC, x.fingerprint, i.image_id, i.platform")
-	var entries []fixEntry
-	return entries, eachRow(ordered, func(scan func(...any) error) error {
+	ordered, err := fromToken(o.tx.Table("(?) AS l", rows.Select("x.*, i.image_id, i.platform")), o.query.Token, o.token, fixOrder)
+	if err != nil {
+		return nil, err
+	}
+	ordered = ordered.Order(sqldb.OrderBy(fixOrder)).
+		Select("l.image_pk, l.action, l.package_pk, l.fingerprint, l.waits, l.risk_micros, l.kev, l.findings, l.image_id, l.platform").Session(&gorm.Session{})
+	room := o.query.Limit() + 1
+	few := 4 * room
+	entries, number, err := o.readOwn(ordered.Limit(few), room)
+	if err == nil && len(entries) < room && number == few {
+		entries, _, err = o.readOwn(ordered, room)
+	}
+	return entries, err
+}
+
+// readOwn reads the first entries of rows, in their order, and how many rows these took.
+func (o *overdueReader) readOwn(rows *gorm.DB, room int) (entries []fixEntry, number int, err error) {
+	err = eachRow(rows, func(scan func(...any) error) error {
 		var e fixEntry
 		f := &e.Fix
 		if err := scan(&f.ImagePk, &f.Action, &f.PackagePk, &f.Fingerprint, &f.Waits, &f.RiskMicros, &f.Kev, &f.Findings, &e.ImageID, &e.Platform); err != nil {
 			return err
 		}
+		number++
 		if e.Overdue = o.own[e.place()]; e.Overdue == 0 {
 			return nil
 		}
-		if o.query.KEV {
-			o.total++
-		}
-		if o.after != nil && e.compare(o.after) <= 0 {
-			return nil
-		}
-		if len(entries) <= o.query.Limit() {
-			entries = append(entries, e)
-		} else if !o.query.KEV { // Otherwise the others are counted.
+		if entries = append(entries, e); len(entries) == room {
 			return errEnough
 		}
 		return nil
 	})
+	return entries, number, err
 }

@@ -1,7 +1,9 @@
 package sqlstore
 
 import (
+	"cmp"
 	"iter"
+	"maps"
 	"math/bits"
 	"slices"
 
@@ -33,32 +35,64 @@ func (t *txn) savePackageLists(images []int64) error {
 // packageAndExcluded is a package in a list, and whether the image excludes it.
 const packageAndExcluded = "ip.package_pk * 2 + ip.excluded"
 
+// included are the packages of a list, as packageAndExcluded has them, that an image does not exclude. It changes the list.
+func included(list []int64) []int64 {
+	kept := list[:0]
+	for _, one := range list {
+		if one%2 == 0 {
+			kept = append(kept, one/2)
+		}
+	}
+	return kept
+}
+
 // eachPackageList calls visit for images that hold packages with a packageAndExcluded for each of these.
 func eachPackageList(tx *gorm.DB, d sqldb.Dialect, images []int64, visit func(image int64, list []int64)) error {
-	return inParts(images, func(part []int64) error {
-		without := make(map[int64]bool, len(part))
-		for _, image := range part {
-			without[image] = true
+	return eachPackageText(tx, d, images, func(image int64, text string) error {
+		list, err := numbersOf(text)
+		if err == nil {
+			visit(image, list)
 		}
-		err := eachRow(tx.Table("image_package_lists").Select("image_pk, packages").Where("image_pk IN ?", part), func(scan func(...any) error) error {
+		return err
+	})
+}
+
+// eachPackageText is eachPackageList with the lists as texts.
+func eachPackageText(tx *gorm.DB, d sqldb.Dialect, images []int64, visit func(image int64, text string) error) error {
+	if len(images) == 0 {
+		return nil
+	}
+	without := make(map[int64]bool, len(images))
+	for _, image := range images {
+		without[image] = true
+	}
+	read := func(rows *gorm.DB) error {
+		return eachRow(rows, func(scan func(...any) error) error {
 			var image int64
 			var text string
-			if err := scan(&image, &text); err != nil {
-				return err
-			}
-			list, err := numbersOf(text)
-			if err != nil {
+			if err := scan(&image, &text); err != nil || !without[image] {
 				return err
 			}
 			delete(without, image)
-			visit(image, list)
-			return nil
+			return visit(image, text)
 		})
-		if err != nil || len(without) == 0 {
-			return err
-		}
-		rest := slices.DeleteFunc(slices.Clone(part), func(image int64) bool { return !without[image] })
-		return eachList(tx.Table("image_packages AS ip").Where("ip.image_pk IN ?", rest), d, "ip.image_pk", packageAndExcluded, visit)
+	}
+	lists := tx.Table("image_package_lists").Select("image_pk, packages").Session(&gorm.Session{})
+	var err error
+	if first, last := slices.Min(images), slices.Max(images); last-first < 2*int64(len(images)) {
+		err = read(lists.Where("image_pk BETWEEN ? AND ?", first, last))
+	} else {
+		err = inParts(images, func(part []int64) error { return read(lists.Where("image_pk IN ?", part)) })
+	}
+	if err != nil {
+		return err
+	}
+	return inParts(slices.Sorted(maps.Keys(without)), func(part []int64) error {
+		var err error
+		held := tx.Table("image_packages AS ip").Where("ip.image_pk IN ?", part)
+		return cmp.Or(eachList(held, d, "ip.image_pk", packageAndExcluded, func(image int64, list []int64) {
+			err = cmp.Or(err, visit(image, sqldb.JoinNumbers(list)))
+		}), err)
 	})
 }
 

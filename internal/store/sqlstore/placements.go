@@ -304,16 +304,28 @@ func readPlacer(tx *gorm.DB, reaches []int64, namespaces []string) (*placer, err
 // numbersOf reads numbers that are separated by commas.
 func numbersOf(text string) ([]int64, error) {
 	numbers := make([]int64, 0, strings.Count(text, ",")+1)
-	for more := true; more; {
-		var one string
-		one, text, more = strings.Cut(text, ",")
-		n, err := strconv.Atoi(one)
-		if err != nil {
-			return nil, err
+	return numbers, eachNumber(text, func(n int64) { numbers = append(numbers, n) })
+}
+
+// eachNumber calls visit with the numbers that numbersOf reads. There may be millions.
+func eachNumber(text string, visit func(n int64)) error {
+	for start := 0; start <= len(text); {
+		number, end := int64(0), start
+		for ; end < len(text) && end-start < 18 && '0' <= text[end] && text[end] <= '9'; end++ {
+			number = 10*number + int64(text[end]-'0')
 		}
-		numbers = append(numbers, int64(n))
+		if end == start || end < len(text) && text[end] != ',' {
+			one, _, _ := strings.Cut(text[start:], ",")
+			var err error
+			if number, err = strconv.ParseInt(one, 10, 64); err != nil {
+				return err
+			}
+			end = start + len(one)
+		}
+		visit(number)
+		start = end + 1
 	}
-	return numbers, nil
+	return nil
 }
 
 // placeMoved notes what the reaches have of the images that were given to moved.

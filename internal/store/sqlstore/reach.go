@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"gorm.io/gorm"
 
@@ -290,13 +288,9 @@ func eachList(query *gorm.DB, d sqldb.Dialect, by, column string, visit func(id 
 		if err := scan(&id, &count, &text); err != nil {
 			return err
 		}
-		list := make([]int64, 0, count)
-		for number := range strings.SplitSeq(text, ",") {
-			n, err := strconv.ParseInt(number, 10, 64)
-			if err != nil {
-				return fmt.Errorf("a list of %d numbers in the database: %w", count, err)
-			}
-			list = append(list, n)
+		list, err := numbersOf(text)
+		if err != nil {
+			return fmt.Errorf("a list of %d numbers in the database: %w", count, err)
 		}
 		if len(list) != count {
 			return fmt.Errorf("the database returned %d of %d numbers of a list; increase max_allowed_packet", len(list), count)

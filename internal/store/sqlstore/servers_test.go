@@ -111,7 +111,7 @@ func suite(t *testing.T, reads storetest.Reads, config func(t *testing.T) Config
 		config.Clock, config.BaseImages = clk, storetest.BaseImages()
 		s := openWith(t, config)
 		s.fewImages, s.fewUpdates, s.manyPackages, s.fewChosen = 1, 1, 2, 1 // So that lists of some images are read in both ways.
-		s.lackPart = 2
+		s.lackPart, s.holdersPerImage, s.maxClasses = 2, 1, 1
 		t.Cleanup(func() { checkHeld(t, s) })
 		return s
 	}
