@@ -175,10 +175,22 @@ func TestMissed(t *testing.T) {
 	}
 }
 
+// shiftWithin says whether a page stayed where it was.
+func shiftWithin(r *result) string {
+	switch {
+	case r.Page == plainPage:
+		return ""
+	case r.Shift == 0:
+		return " met"
+	default:
+		return " **missed**"
+	}
+}
+
 func row(out io.Writer, r result) {
 	fmt.Fprintf(out, "| %s | %d | %s, %s%s | %d, %s%s | %.3f%s | %.3f | %d, %s, %s |\n", r.Page, r.Steps,
 		percentile(r.Frames, 50), percentile(r.Frames, 95), within(r.Page, r.Frames, frameBound),
 		len(r.Interactions), percentile(r.Interactions, 95), within(r.Page, r.Interactions, interactionBound),
-		r.Shift, map[bool]string{true: " met", false: " **missed**"}[r.Shift == 0], r.LaterShift,
+		r.Shift, shiftWithin(&r), r.LaterShift,
 		len(r.Requests), percentile(r.Requests, 50), percentile(r.Requests, 95))
 }

@@ -76,6 +76,7 @@ func (s *Store) Changes(ctx context.Context, in store.Namespaces, query store.Ch
 		page = store.ChangePage{Changes: []store.Change{}}
 		const withPackages = "JOIN packages p ON p.id = c.package_pk"
 		const withResultSets = "JOIN generations g ON g.number = c.generation"
+		single := query.ResultSet != 0
 		order, changes := changeOrder, tx.Table("finding_changes AS c")
 		view, err := s.changesIn(tx, in)
 		if err != nil {
@@ -90,7 +91,7 @@ func (s *Store) Changes(ctx context.Context, in store.Namespaces, query store.Ch
 			if err := tx.Raw("SELECT g.number FROM generations g WHERE g.build_id = ?", query.Build).Scan(&numbers).Error; err != nil {
 				return err
 			}
-			if len(numbers) == 1 { // An index has most of the order then.
+			if single = single || len(numbers) == 1; len(numbers) == 1 { // An index has most of the order then.
 				filtered = filtered.Where("c.generation = ?", numbers[0])
 			} else {
 				filtered = filtered.Where("c.generation IN (?)", numberList(numbers))
@@ -115,7 +116,7 @@ func (s *Store) Changes(ctx context.Context, in store.Namespaces, query store.Ch
 		if in.All() { // An index has the order.
 			err = behind.Joins(withResultSets).Select(changeColumns).Order(sqldb.OrderBy(order)).Limit(query.Limit() + 1).Scan(&rows).Error
 		} else {
-			rows, err = sortedChanges(behind, tx.Table("finding_changes AS c").Joins(withResultSets).Joins(withPackages), query.Limit()+1)
+			rows, err = sortedChanges(behind, tx.Table("finding_changes AS c").Joins(withResultSets).Joins(withPackages), single, query.Limit()+1)
 		}
 		if err != nil {
 			return err
@@ -136,8 +137,8 @@ func (s *Store) Changes(ctx context.Context, in store.Namespaces, query store.Ch
 const indexedOrder = 4
 
 // sortedChanges reads the first changes of a query in the visibleChangeOrder. An index finds the last row that they can have, only rows up to it are sorted, and
-// columns that they are not sorted by are read of the first alone.
-func sortedChanges(found, changes *gorm.DB, limit int) ([]changeRow, error) {
+// columns that they are not sorted by are read of the first alone. single says that they are of one result set.
+func sortedChanges(found, changes *gorm.DB, single bool, limit int) ([]changeRow, error) {
 	indexed := visibleChangeOrder[:indexedOrder]
 	var last []changeRow
 	err := found.Select("c.generation, c.severity, c.kev, c.kind").Order(sqldb.OrderBy(indexed)).Offset(limit - 1).Limit(1).Scan(&last).Error
@@ -154,6 +155,9 @@ func sortedChanges(found, changes *gorm.DB, limit int) ([]changeRow, error) {
 			return nil, err
 		}
 		found = found.Where("NOT ("+behind+")", arguments...)
+		if single { // A part of the index is enough.
+			found = found.Where("c.severity >= ?", last[0].Severity)
+		}
 	}
 	var ids []int64
 	if err := found.Select("c.id").Order(sqldb.OrderBy(visibleChangeOrder)).Limit(limit).Scan(&ids).Error; err != nil {

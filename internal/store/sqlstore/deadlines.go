@@ -348,16 +348,23 @@ func (r *dueReader) eachHolding(held *dueHoldings, targets map[int64][]*dueTarge
 		return nil
 	}
 	packages := slices.Sorted(maps.Keys(held.findings))
-	many, err := r.manyHolders(packages, r.s.holdersPerImage*len(targets))
+	images, limit := slices.Sorted(maps.Keys(targets)), r.s.holdersPerImage*len(targets)
+	many, err := r.heldByMany(packages, limit)
 	if err != nil {
 		return err
 	}
-	if many {
+	var lists map[int64][]int64
+	if !many {
+		if lists, err = r.listHeld(packages, targets, 2*limit); err != nil {
+			return err
+		}
+	}
+	if lists == nil {
 		var found numberSet
 		for _, id := range packages {
 			found.add(id)
 		}
-		return eachPackageText(r.tx, r.s.db.Dialect(), slices.Collect(maps.Keys(targets)), func(image int64, text string) error {
+		return eachPackageText(r.tx, r.s.db.Dialect(), images, func(image int64, text string) error {
 			buffer = buffer[:0]
 			err := eachNumber(text, func(one int64) {
 				if one%2 == 0 && found.has(one/2) {
@@ -370,29 +377,41 @@ func (r *dueReader) eachHolding(held *dueHoldings, targets map[int64][]*dueTarge
 			return err
 		})
 	}
-	lists := map[int64][]int64{}
-	err = inParts(packages, func(part []int64) error {
-		holders := r.tx.Table("image_packages AS ip").Where("ip.excluded = 0 AND ip.package_pk IN ?", part).Select("ip.image_pk, ip.package_pk")
+	for _, image := range images {
+		if list := lists[image]; len(list) > 0 {
+			visit(image, list)
+		}
+	}
+	return nil
+}
+
+// listHeld lists which of some packages each image with targets holds, nil if these are more than a limit: IDs of packages that are held by many can lie between those of the
+// sample.
+func (r *dueReader) listHeld(packages []int64, targets map[int64][]*dueTarget, limit int) (map[int64][]int64, error) {
+	lists, number := map[int64][]int64{}, 0
+	err := inParts(packages, func(part []int64) error {
+		holders := r.tx.Table("image_packages AS ip").Where("ip.excluded = 0 AND ip.package_pk IN ?", part).Select("ip.image_pk, ip.package_pk").Limit(limit - number + 1)
 		return eachRow(holders, func(scan func(...any) error) error {
 			var image, id int64
 			err := scan(&image, &id)
 			if len(targets[image]) > 0 {
 				lists[image] = append(lists[image], id)
 			}
+			number++
 			return err
 		})
 	})
-	for image, list := range lists {
-		visit(image, list)
+	if err != nil || number > limit {
+		return nil, err
 	}
-	return err
+	return lists, nil
 }
 
 // sampledPackages is of how many packages the holders are counted.
 const sampledPackages = 32
 
-// manyHolders estimates whether more images than a limit hold packages, counted once for each package.
-func (r *dueReader) manyHolders(packages []int64, limit int) (bool, error) {
+// heldByMany estimates whether more images than a limit hold packages, counted once for each package.
+func (r *dueReader) heldByMany(packages []int64, limit int) (bool, error) {
 	if len(packages) == 0 {
 		return false, nil
 	}

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,13 +37,8 @@ func TestDividedFindingsAreLookedUp(t *testing.T) {
 					if err := tx.Raw("EXPLAIN " + asked).Scan(&rows).Error; err != nil {
 						return err
 					}
-					plan := fmt.Sprint(rows)
-					want := map[string]string{
-						sqldb.TypePostgres: "Index Only Scan Backward using finding_suppressions_pkey on finding_suppressions fd",
-						sqldb.TypeMySQL:    "key:PRIMARY key_len:8 possible_keys:PRIMARY ref:",
-					}[config.Type]
-					if !strings.Contains(plan, want) {
-						t.Errorf("after %s, nothing says %q in the plan of %s:\n%s", change, want, asked, strings.ReplaceAll(plan, "map[", "\n"))
+					if !looksUp(config.Type, rows) {
+						t.Errorf("after %s, the plan of %s:\n%s", change, asked, strings.ReplaceAll(fmt.Sprint(rows), "map[", "\n"))
 					}
 				}
 				return nil
@@ -51,5 +47,15 @@ func TestDividedFindingsAreLookedUp(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+	})
+}
+
+// looksUp reports whether a plan finds the suppressions fd of a finding by its ID.
+func looksUp(database string, plan []map[string]any) bool {
+	return slices.ContainsFunc(plan, func(row map[string]any) bool {
+		if database == sqldb.TypePostgres {
+			return strings.Contains(fmt.Sprint(row), "Index Only Scan Backward using finding_suppressions_pkey on finding_suppressions fd")
+		}
+		return fmt.Sprint(row["table"]) == "fd" && fmt.Sprint(row["key"]) == "PRIMARY" && fmt.Sprint(row["ref"]) != "<nil>"
 	})
 }

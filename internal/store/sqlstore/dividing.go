@@ -166,8 +166,9 @@ func (d *dividing) hide(tx *gorm.DB, dialect sqldb.Dialect, sets *heldSets, imag
 	}
 	d.known = true
 	if listed {
-		for id, holding := range sets.holders(maps.Keys(packages)) {
-			hideIn(id, holding)
+		holders := sets.holders(maps.Keys(packages))
+		for _, id := range slices.Sorted(maps.Keys(holders)) { // So that statements that name what is hidden are the same each time.
+			hideIn(id, holders[id])
 		}
 		return nil
 	}

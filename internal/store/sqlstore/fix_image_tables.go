@@ -35,21 +35,46 @@ func (f *imageFix) values() []any {
 	return []any{f.ImagePk, f.Action, f.PackagePk, f.Fingerprint, f.Waits, f.RiskMicros, f.Kev, f.Findings}
 }
 
-// maxFixImages is how many images are computed together: what is known of their packages is read once for all of these. Tests
-// have fewer.
-var maxFixImages = 2000
+// maxFixImages is how many images are computed together, and maxFixPackages how many packages these hold, unless one has more: what is known of the packages is read once
+// for all of the images. Tests have fewer.
+var maxFixImages, maxFixPackages = 2000, 1_000_000
 
 // refreshImageFixes makes the rows of images what they should be; nil stands for all images.
 func (t *txn) refreshImageFixes(images []int64, current int64) error {
 	if images == nil {
 		return t.computeImageFixes(nil, current)
 	}
-	for part := range slices.Chunk(images, maxFixImages) {
-		if err := t.computeImageFixes(part, current); err != nil {
+	held, err := t.packageCounts(images)
+	if err != nil {
+		return err
+	}
+	for len(images) > 0 {
+		number, packages := 1, held[images[0]]
+		for number < min(len(images), maxFixImages) && packages+held[images[number]] <= maxFixPackages {
+			packages += held[images[number]]
+			number++
+		}
+		if err := t.computeImageFixes(images[:number], current); err != nil {
 			return err
 		}
+		images = images[number:]
 	}
 	return nil
+}
+
+// packageCounts reads how many packages images hold.
+func (t *txn) packageCounts(images []int64) (map[int64]int, error) {
+	counts := make(map[int64]int, len(images))
+	err := inParts(images, func(part []int64) error {
+		return eachRow(t.Table("images AS i").Select("i.id, i.package_count").Where("i.id IN ?", part), func(scan func(...any) error) error {
+			var id int64
+			var number int
+			err := scan(&id, &number)
+			counts[id] = number
+			return err
+		})
+	})
+	return counts, err
 }
 
 // computeImageFixes is refreshImageFixes for images that are computed together.

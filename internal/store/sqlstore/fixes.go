@@ -338,7 +338,7 @@ func (r *fixReader) storedEntries() ([]fixEntry, error) {
 // Numbers of packages that updateEntries reads at a time: more and more, until there are enough images.
 const (
 	firstUpdates = 16
-	mostUpdates  = 512
+	mostUpdates  = sqldb.MaxIn
 )
 
 // noOwnFix is the condition that the update of package pf in an image that holds it (ip) has no row of its own in image_fixes.
@@ -385,27 +385,22 @@ func (r *fixReader) updateEntries() ([]fixEntry, error) {
 
 // updatesOf reads the entries of a page that are updates without rows of their own in a few images.
 func (r *fixReader) updatesOf(images []int64) ([]fixEntry, error) {
+	rows := r.tx.Table("image_packages AS ip").Joins("CROSS JOIN package_fixes pf").Joins("CROSS JOIN images i").
+		Where("ip.image_pk IN ? AND ip.excluded = 0 AND pf.package_pk = ip.package_pk AND pf.distro = 0 AND pf.fix_findings > 0", images).
+		Where("i.id = ip.image_pk AND " + noOwnFix).
+		Select("ip.image_pk, pf.package_pk, pf.fingerprint, 0 AS waits, pf.fix_risk AS risk_micros, pf.fix_kev AS kev, pf.fix_findings AS findings, i.image_id, i.platform")
+	if r.query.KEV {
+		rows = rows.Where("pf.fix_kev > 0")
+	}
+	chosen, err := fromToken(r.tx.Table("(?) AS l", rows), r.query.Token, r.token, fixOrder)
+	if err != nil {
+		return nil, err
+	}
 	var entries []fixEntry
-	err := inParts(images, func(part []int64) error {
-		rows := r.tx.Table("image_packages AS ip").Joins("CROSS JOIN package_fixes pf").Joins("CROSS JOIN images i").
-			Where("ip.image_pk IN ? AND ip.excluded = 0 AND pf.package_pk = ip.package_pk AND pf.distro = 0 AND pf.fix_findings > 0", part).
-			Where("i.id = ip.image_pk AND " + noOwnFix).
-			Select("ip.image_pk, pf.package_pk, pf.fingerprint, 0 AS waits, pf.fix_risk AS risk_micros, pf.fix_kev AS kev, pf.fix_findings AS findings, i.image_id, i.platform")
-		if r.query.KEV {
-			rows = rows.Where("pf.fix_kev > 0")
-		}
-		chosen, err := fromToken(r.tx.Table("(?) AS l", rows), r.query.Token, r.token, fixOrder)
-		if err != nil {
-			return err
-		}
-		var found []fixEntry
-		err = chosen.Select("l.*").Order(sqldb.OrderBy(fixOrder)).Limit(r.query.Limit() + 1).Scan(&found).Error
-		for i := range found {
-			found[i].Fix.Action = fixUpdate
-		}
-		entries = append(entries, found...)
-		return err
-	})
+	err = chosen.Select("l.*").Order(sqldb.OrderBy(fixOrder)).Limit(r.query.Limit() + 1).Scan(&entries).Error
+	for i := range entries {
+		entries[i].Fix.Action = fixUpdate
+	}
 	return entries, err
 }
 

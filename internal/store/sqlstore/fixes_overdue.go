@@ -91,7 +91,7 @@ func (c *tagsClosing) count(t *dueTarget, f *dueFinding, counts map[fixPlace]int
 	}
 }
 
-// overdueReader makes the entries of images that are not live, of what overdue findings it is told of.
+// overdueReader makes the entries of images that are not live, of the overdue findings that its counter counts.
 type overdueReader struct {
 	*fixReader
 	counter *dueCounter
@@ -139,7 +139,7 @@ func (r *fixReader) overdueEntries() (entries []fixEntry, total int, err error) 
 	if err := o.counter.each(o.add); err != nil {
 		return nil, 0, err
 	}
-	if entries, err = o.updateEntries(); err != nil {
+	if entries, err = o.overdueUpdates(); err != nil {
 		return nil, 0, err
 	}
 	own, err := o.ownEntries(images)
@@ -210,8 +210,8 @@ func (o *overdueReader) hasRow(image int64, fix *packageFix) bool {
 	return fix.Divided != 0 && o.rows[fixPlace{image, fixUpdate, fix.PackagePk}]
 }
 
-// updateEntries reads the entries of a page that are updates without rows of their own: it is read again which images hold the first packages.
-func (o *overdueReader) updateEntries() ([]fixEntry, error) {
+// overdueUpdates reads the entries of a page that are updates without rows of their own: it is read again which images hold the first packages.
+func (o *overdueReader) overdueUpdates() ([]fixEntry, error) {
 	var groups []fixGroup
 	for _, p := range o.counter.packages {
 		if p.number > 0 {
@@ -280,11 +280,12 @@ func (o *overdueReader) ownEntries(images []int64) ([]fixEntry, error) {
 	}
 	o.total += len(o.own)
 	var entries []fixEntry
-	return entries, eachPart(images, func(part []int64) error {
+	err := eachPart(images, func(part []int64) error {
 		found, err := o.ownEntriesOf(of(o.tx.Table("image_fixes AS x").Joins("JOIN images i ON i.id = x.image_pk").Where("x.action IN ?", actions), "x.image_pk", part))
 		entries = append(entries, found...)
 		return err
 	})
+	return entries, err
 }
 
 // ownActions leaves what the query keeps of what has a row in image_fixes, and lists the actions of these.
@@ -318,6 +319,9 @@ func (o *overdueReader) keepKEV(images, actions []int64) error {
 	})
 }
 
+// firstOwn is how many times as many rows as there is room for are read first.
+const firstOwn = 4
+
 // ownEntriesOf reads the entries of a page, and the one after it, of rows x of image_fixes with their images i. Nearly all of these rows have overdue findings if
 // many of the findings have, so that few are read before there are enough.
 func (o *overdueReader) ownEntriesOf(rows *gorm.DB) ([]fixEntry, error) {
@@ -328,7 +332,7 @@ func (o *overdueReader) ownEntriesOf(rows *gorm.DB) ([]fixEntry, error) {
 	ordered = ordered.Order(sqldb.OrderBy(fixOrder)).
 		Select("l.image_pk, l.action, l.package_pk, l.fingerprint, l.waits, l.risk_micros, l.kev, l.findings, l.image_id, l.platform").Session(&gorm.Session{})
 	room := o.query.Limit() + 1
-	few := 4 * room
+	few := max(1, o.s.firstOwn*room)
 	entries, number, err := o.readOwn(ordered.Limit(few), room)
 	if err == nil && len(entries) < room && number == few {
 		entries, _, err = o.readOwn(ordered, room)

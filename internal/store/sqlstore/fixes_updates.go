@@ -8,10 +8,9 @@ import (
 // updateHolders are which of the listed images hold packages.
 type updateHolders struct {
 	r *fixReader
-	// among are the packages that the images hold, in order, and lists what each image holds, as eachPackageList has it. Both are nil of too many images, and lists of too
-	// many packages.
+	// sets is what the images hold, and among its packages in order; nil of too many images.
+	sets  *heldSets
 	among []int64
-	lists map[int64][]int64
 	// elsewhere are the images of all that are not listed, if there are too many.
 	elsewhere map[int64]bool
 }
@@ -24,7 +23,7 @@ func (r *fixReader) updateHolders() (*updateHolders, error) {
 		if err != nil {
 			return nil, err
 		}
-		h.among, h.lists = slices.Concat([]int64{}, sets.counted.sorted(nil)), sets.lists
+		h.sets, h.among = sets, slices.Concat([]int64{}, sets.counted.sorted(nil))
 		return h, nil
 	}
 	var idle []int64
@@ -44,25 +43,15 @@ func (h *updateHolders) of(packages []packageFix) (map[int64][]int64, error) {
 			divided = append(divided, ids[i])
 		}
 	}
-	holders := make(map[int64][]int64, len(packages))
-	if h.lists == nil {
+	if h.sets == nil || h.sets.lists == nil {
+		holders := make(map[int64][]int64, len(packages))
 		query := h.r.tx.Table("package_fixes AS pf").Joins("CROSS JOIN image_packages ip").
 			Where("pf.package_pk IN ? AND ip.package_pk = pf.package_pk AND ip.excluded = 0 AND "+noOwnFix, ids)
 		return holders, eachList(query, h.r.s.db.Dialect(), "ip.package_pk", "ip.image_pk", func(id int64, list []int64) {
 			holders[id] = slices.DeleteFunc(list, func(image int64) bool { return h.elsewhere[image] || h.r.among != nil && !h.r.among[image] })
 		})
 	}
-	var asked numberSet
-	for _, id := range ids {
-		asked.add(id)
-	}
-	for image, list := range h.lists {
-		for _, one := range list {
-			if one%2 == 0 && asked.has(one/2) {
-				holders[one/2] = append(holders[one/2], image)
-			}
-		}
-	}
+	holders := h.sets.holders(slices.Values(ids))
 	return holders, h.leaveOut(holders, divided)
 }
 

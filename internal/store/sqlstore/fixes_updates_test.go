@@ -34,10 +34,10 @@ func TestUpdatesOfSomeImages(t *testing.T) {
 		listed := 0
 		for excluded := range 3 { // Images exclude packages that others hold.
 			err := s.write(t.Context(), "exclude", func(tx *txn) error {
-				if err := tx.Execute("DELETE FROM image_package_lists"); err != nil {
+				if err := tx.Execute("UPDATE image_packages SET excluded = CASE WHEN (image_pk + package_pk) % 3 = ? THEN 1 ELSE 0 END", excluded); err != nil {
 					return err
 				}
-				return tx.Execute("UPDATE image_packages SET excluded = CASE WHEN (image_pk + package_pk) % 3 = ? THEN 1 ELSE 0 END", excluded)
+				return relistPackages(tx)
 			})
 			if err != nil {
 				t.Fatal(err)

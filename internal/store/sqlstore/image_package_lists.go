@@ -88,11 +88,14 @@ func eachPackageText(tx *gorm.DB, d sqldb.Dialect, images []int64, visit func(im
 		return err
 	}
 	return inParts(slices.Sorted(maps.Keys(without)), func(part []int64) error {
-		var err error
 		held := tx.Table("image_packages AS ip").Where("ip.image_pk IN ?", part)
-		return cmp.Or(eachList(held, d, "ip.image_pk", packageAndExcluded, func(image int64, list []int64) {
-			err = cmp.Or(err, visit(image, sqldb.JoinNumbers(list)))
-		}), err)
+		var visited error
+		err := eachList(held, d, "ip.image_pk", packageAndExcluded, func(image int64, list []int64) {
+			if visited == nil {
+				visited = visit(image, sqldb.JoinNumbers(list))
+			}
+		})
+		return cmp.Or(err, visited)
 	})
 }
 
@@ -145,13 +148,19 @@ type heldSets struct {
 
 // holders lists the images that hold each of some packages and in which these count, of those that any such image holds. lists has to be known.
 func (h *heldSets) holders(packages iter.Seq[int64]) map[int64][]int64 {
+	return holdersIn(h.lists, packages, h.counts)
+}
+
+// holdersIn lists the images that hold each of some packages and do not exclude it, in no order, of lists as eachPackageList has them. Those that do not count are left out; nil
+// counts all.
+func holdersIn(lists map[int64][]int64, packages iter.Seq[int64], counts func(image int64) bool) map[int64][]int64 {
 	var asked numberSet
 	for id := range packages {
 		asked.add(id)
 	}
 	holders := map[int64][]int64{}
-	for image, list := range h.lists {
-		if !h.counts(image) {
+	for image, list := range lists {
+		if counts != nil && !counts(image) {
 			continue
 		}
 		for _, one := range list {

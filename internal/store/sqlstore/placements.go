@@ -304,7 +304,8 @@ func readPlacer(tx *gorm.DB, reaches []int64, namespaces []string) (*placer, err
 // numbersOf reads numbers that are separated by commas.
 func numbersOf(text string) ([]int64, error) {
 	numbers := make([]int64, 0, strings.Count(text, ",")+1)
-	return numbers, eachNumber(text, func(n int64) { numbers = append(numbers, n) })
+	err := eachNumber(text, func(n int64) { numbers = append(numbers, n) })
+	return numbers, err
 }
 
 // eachNumber calls visit with the numbers that numbersOf reads. There may be millions.

@@ -191,34 +191,37 @@ func (s *Store) limitResultSets(tx *gorm.DB, in store.Namespaces, rows []resultS
 	}
 	return inParts(numbers, func(part []int64) error {
 		all := tx.Table("finding_changes AS c").Where("c.generation IN ?", part).Session(&gorm.Session{})
-		// Rows are grouped as an index has them in order, without what newlyExploited looks at.
-		const grouped = "c.generation, c.severity, c.kev, c.kind"
 		var exploited []int64
-		err := eachRow(view.keep(all).Select(grouped+", COUNT(*)").Group(grouped), func(scan func(...any) error) error {
-			var number, severity, kev int64
-			var kind, changes int
-			if err := scan(&number, &severity, &kev, &kind, &changes); err != nil {
-				return err
-			}
-			row := byNumber[number]
-			switch kind {
+		packages := map[int64]*numberSet{}
+		err := view.eachGroup(all, part, func(g *changeGroup) {
+			row := byNumber[g.resultSet]
+			// newlyExploited says the same of a change, but of those that changed it is not known here.
+			switch g.kind {
 			case kindOpened:
-				row.Opened += changes
-				if model.Severity(severity) == model.SeverityCritical {
-					row.OpenedCritical += changes
+				row.Opened += g.changes
+				if model.Severity(g.severity) == model.SeverityCritical {
+					row.OpenedCritical += g.changes
 				}
-				if kev == 1 {
-					row.NewKev += changes
+				if g.kev == 1 {
+					row.NewKev += g.changes
 				}
 			case kindClosed:
-				row.Closed += changes
+				row.Closed += g.changes
 			default:
-				row.Changed += changes
-				if kev == 1 {
-					exploited = append(exploited, number)
+				row.Changed += g.changes
+				if g.kev == 1 {
+					exploited = append(exploited, g.resultSet)
 				}
 			}
-			return nil
+			if g.packages == nil {
+				packages = nil
+			}
+			if packages != nil && packages[g.resultSet] == nil {
+				packages[g.resultSet] = &numberSet{}
+			}
+			for _, id := range g.packages {
+				packages[g.resultSet].add(id)
+			}
 		})
 		if err != nil {
 			return err
@@ -228,15 +231,17 @@ func (s *Store) limitResultSets(tx *gorm.DB, in store.Namespaces, rows []resultS
 			return eachRow(became.Select("c.generation, COUNT(*)").Group("c.generation"), func(scan func(...any) error) error {
 				var number int64
 				var changes int
-				err := scan(&number, &changes)
+				if err := scan(&number, &changes); err != nil {
+					return err
+				}
 				byNumber[number].NewKev += changes
-				return err
+				return nil
 			})
 		})
 		if err != nil {
 			return err
 		}
-		images, err := view.images(all)
+		images, err := view.images(all, packages)
 		for number, count := range images {
 			byNumber[number].Images = count
 		}

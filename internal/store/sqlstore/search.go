@@ -27,7 +27,7 @@ const (
 	// is such an image.
 	openInSome    = shown + " AND " + unsuppressedBefore + "image_packages ip" + unsuppressedMiddle + unsuppressedAfter
 	openInMatched = shown + " AND " + unsuppressedBefore + "image_packages ip JOIN images im ON im.id = ip.image_pk AND im.matched_at > 0" + unsuppressedMiddle + unsuppressedAfter
-	// openSomewhere is openInSome, asked about each of few findings: as a condition, PostgreSQL reads all that decisions suppress.
+	// openSomewhere is openInSome, asked about each finding of some packages: as a condition, PostgreSQL reads all that decisions suppress.
 	openSomewhere = shown + " AND (" + suppressionBefore + "image_packages ip" + unsuppressedMiddle + suppressionAfter + " LIMIT 1) IS NULL"
 	// These are about images ip: a finding that is suppressed somewhere is suppressed in all of them.
 	unsuppressedBefore = "NOT EXISTS (" + suppressionBefore

@@ -215,28 +215,19 @@ func countByDay(rows *gorm.DB, column string, from, to time.Time) (map[string]in
 // changesByDay counts the findings that result sets opened and closed, by the day on which these became current.
 func changesByDay(tx *gorm.DB, view *changeView, from, before time.Time) (map[string]*[2]model.SeverityCounts, error) {
 	days := map[string]*[2]model.SeverityCounts{}
-	times, err := resultSetTimes(tx)
+	times, _, err := readResultSets(tx)
 	if err != nil {
 		return nil, err
 	}
 	maps.DeleteFunc(times, func(_, since int64) bool { return since < micros(from) || since >= micros(before) })
-	// Rows are grouped as an index has them in order.
-	const grouped = "c.generation, c.severity, c.kev, c.kind"
-	counted := view.keep(tx.Table("finding_changes AS c")).
-		Where("c.generation IN (?) AND c.kind IN ?", numberList(slices.Sorted(maps.Keys(times))), []int{kindOpened, kindClosed}).
-		Select(grouped + ", COUNT(*)").Group(grouped)
-	return days, eachRow(counted, func(scan func(...any) error) error {
-		var number, severity, kev, kind, findings int64
-		if err := scan(&number, &severity, &kev, &kind, &findings); err != nil {
-			return err
-		}
-		day := dayOf(fromMicros(times[number]))
+	changes := tx.Table("finding_changes AS c").Where("c.kind IN ?", []int{kindOpened, kindClosed})
+	return days, view.eachGroup(changes, slices.Sorted(maps.Keys(times)), func(g *changeGroup) {
+		day := dayOf(fromMicros(times[g.resultSet]))
 		if days[day] == nil {
 			days[day] = &[2]model.SeverityCounts{}
 		}
-		for range findings {
-			days[day][kind].Add(model.Severity(severity))
+		for range g.changes {
+			days[day][g.kind].Add(model.Severity(g.severity))
 		}
-		return nil
 	})
 }

@@ -28,6 +28,8 @@ type changeView struct {
 	first map[int64]int64
 	// since is when result sets became current, by their number, 0 of those that did not.
 	since map[int64]int64
+	// number is how many changes they have.
+	number map[int64]int
 	// steps are the packages whose changes are visible from a time on. variants says that there are changes that are about some of the images that hold a package.
 	steps    []changeStep
 	variants bool
@@ -35,8 +37,11 @@ type changeView struct {
 	maxSteps int
 }
 
-// changeStep has the packages of which changes are visible in some result sets, in order.
-type changeStep struct{ resultSets, packages []int64 }
+// changeStep has the packages of which changes are visible in result sets that became current at a time or later, in order.
+type changeStep struct {
+	from     int64
+	packages []int64
+}
 
 // maxSteps is how many of them a statement has. Of the packages of all others, it asks whether a change is visible.
 const maxSteps = 8
@@ -80,7 +85,7 @@ func (s *Store) changesIn(tx *gorm.DB, in store.Namespaces) (*changeView, error)
 	if number > s.keptNumbers {
 		lists = nil
 	}
-	if v.since, err = resultSetTimes(tx); err != nil {
+	if v.since, v.number, err = readResultSets(tx); err != nil {
 		return v, err
 	}
 	var some []int64
@@ -93,15 +98,18 @@ func (s *Store) changesIn(tx *gorm.DB, in store.Namespaces) (*changeView, error)
 	return v, nil
 }
 
-// resultSetTimes reads when result sets became current, by their number, 0 of those that did not.
-func resultSetTimes(tx *gorm.DB) (map[int64]int64, error) {
-	times := map[int64]int64{}
-	return times, eachRow(tx.Table("generations AS g").Select("g.number, g.current_since"), func(scan func(...any) error) error {
-		var number, since int64
-		err := scan(&number, &since)
-		times[number] = since
+// readResultSets reads when result sets became current, by their number, 0 of those that did not, and how many changes they have.
+func readResultSets(tx *gorm.DB) (since map[int64]int64, number map[int64]int, err error) {
+	since, number = map[int64]int64{}, map[int64]int{}
+	rows := tx.Table("generations AS g").Select("g.number, g.current_since, g.opened + g.closed + g.changed")
+	err = eachRow(rows, func(scan func(...any) error) error {
+		var resultSet, at int64
+		var changes int
+		err := scan(&resultSet, &at, &changes)
+		since[resultSet], number[resultSet] = at, changes
 		return err
 	})
+	return since, number, err
 }
 
 // step makes the steps.
@@ -113,10 +121,9 @@ func (v *changeView) step() {
 			packages[became[at]] = append(packages[became[at]], id)
 		}
 	}
-	numbers := slices.Sorted(maps.Keys(v.since))
 	for _, from := range slices.Sorted(maps.Keys(packages)) {
 		slices.Sort(packages[from])
-		v.steps = append(v.steps, changeStep{slices.DeleteFunc(slices.Clone(numbers), func(number int64) bool { return v.since[number] < from }), packages[from]})
+		v.steps = append(v.steps, changeStep{from, packages[from]})
 	}
 }
 
@@ -132,7 +139,7 @@ func (v *changeView) keep(changes *gorm.DB) *gorm.DB {
 		return changes.Where(asked)
 	}
 	largest := slices.SortedFunc(slices.Values(v.steps), func(a, b changeStep) int {
-		return cmp.Or(cmp.Compare(len(b.packages), len(a.packages)), cmp.Compare(len(b.resultSets), len(a.resultSets)))
+		return cmp.Or(cmp.Compare(len(b.packages), len(a.packages)), cmp.Compare(a.from, b.from))
 	})
 	conditions, values := []string{"1 = 0"}, []any{}
 	for _, step := range largest[:min(len(largest), v.maxSteps)] {
@@ -157,17 +164,23 @@ func (v *changeView) keep(changes *gorm.DB) *gorm.DB {
 
 // inResultSets is the condition that a column is one of the result sets of a step. Mostly these are all from one number on.
 func (v *changeView) inResultSets(column string, step changeStep) clause.Expr {
-	first, last := step.resultSets[0], step.resultSets[len(step.resultSets)-1]
-	between := 0
+	var numbers []int64
+	for number, since := range v.since {
+		if since >= step.from {
+			numbers = append(numbers, number)
+		}
+	}
+	slices.Sort(numbers)
+	first, last, between := numbers[0], numbers[len(numbers)-1], 0
 	for number := range v.since {
 		if number >= first && number <= last {
 			between++
 		}
 	}
-	if between == len(step.resultSets) {
+	if between == len(numbers) {
 		return gorm.Expr(column+" BETWEEN ? AND ?", first, last)
 	}
-	return v.dialect.Among(column, step.resultSets)
+	return v.dialect.Among(column, numbers)
 }
 
 // findings is the condition that a visible image has finding f, or had it until another result set became current. known is false if that is too much for one.
@@ -183,8 +196,51 @@ func (v *changeView) findings(current int64) (condition clause.Expr, known bool)
 	return gorm.Expr("("+strings.Join(conditions, " OR ")+")", values...), true
 }
 
-// images counts the images in which changes c are visible, by the number of the result set.
-func (v *changeView) images(changes *gorm.DB) (map[int64]int, error) {
+// maxListedChanges is of how many changes of a result set the packages are listed, to see here which are visible.
+const maxListedChanges = 500_000
+
+// changeGroup has visible changes that are alike.
+type changeGroup struct {
+	resultSet, severity, kev int64
+	kind, changes            int
+	// packages are those of the changes, nil if they are not known.
+	packages []int64
+}
+
+// eachGroup calls visit for the visible changes c of some, which are of these result sets. Rows are grouped as an index has them in order.
+func (v *changeView) eachGroup(changes *gorm.DB, resultSets []int64, visit func(g *changeGroup)) error {
+	const grouped = "c.generation, c.severity, c.kev, c.kind"
+	changes = changes.Where("c.generation IN (?)", numberList(resultSets)).Group(grouped)
+	if v.in.All() || v.found == nil || v.variants || slices.ContainsFunc(resultSets, func(n int64) bool { return v.number[n] > maxListedChanges }) {
+		return eachRow(v.keep(changes).Select(grouped+", COUNT(*)"), func(scan func(...any) error) error {
+			g := &changeGroup{}
+			if err := scan(&g.resultSet, &g.severity, &g.kev, &g.kind, &g.changes); err != nil {
+				return err
+			}
+			visit(g)
+			return nil
+		})
+	}
+	return eachRow(changes.Select(grouped+", "+v.dialect.List("c.package_pk")), func(scan func(...any) error) error {
+		g := &changeGroup{packages: []int64{}}
+		var text string
+		if err := scan(&g.resultSet, &g.severity, &g.kev, &g.kind, &text); err != nil {
+			return err
+		}
+		err := eachNumber(text, func(id int64) {
+			if from, found := v.first[id]; found && from < v.since[g.resultSet] {
+				g.packages = append(g.packages, id)
+			}
+		})
+		if g.changes = len(g.packages); err == nil && g.changes > 0 {
+			visit(g)
+		}
+		return err
+	})
+}
+
+// images counts the images in which changes c are visible, by the number of the result set. packages has the packages of the changes, nil if they are not known.
+func (v *changeView) images(changes *gorm.DB, packages map[int64]*numberSet) (map[int64]int, error) {
 	counts := map[int64]int{}
 	if v.lists == nil {
 		var reached []struct {
@@ -206,22 +262,29 @@ func (v *changeView) images(changes *gorm.DB) (map[int64]int, error) {
 		}
 		reached[number][image] = true
 	}
-	// Of changes that are about all images which hold a package, the packages are enough.
-	const ofAll = "NOT EXISTS (SELECT 1 FROM change_variants cv WHERE cv.change_id = c.id)"
-	err := eachList(v.keep(changes).Where(ofAll), v.dialect, "c.generation", "c.package_pk", func(number int64, list []int64) {
-		packages := &numberSet{}
-		for _, id := range list {
-			packages.add(id)
+	if packages == nil {
+		// Of changes that are about all images which hold a package, the packages are enough.
+		const ofAll = "NOT EXISTS (SELECT 1 FROM change_variants cv WHERE cv.change_id = c.id)"
+		changed := v.keep(changes).Where(ofAll).Distinct("c.generation, c.package_pk")
+		packages = map[int64]*numberSet{}
+		err := eachList(changes.Session(&gorm.Session{NewDB: true}).Table("(?) AS d", changed), v.dialect, "d.generation", "d.package_pk", func(number int64, list []int64) {
+			packages[number] = &numberSet{}
+			for _, id := range list {
+				packages[number].add(id)
+			}
+		})
+		if err != nil {
+			return nil, err
 		}
+	}
+	for number, changed := range packages {
 		for image, from := range v.found {
-			if from < v.since[number] && slices.ContainsFunc(v.lists[image], func(one int64) bool { return one%2 == 0 && packages.has(one/2) }) {
+			if from < v.since[number] && slices.ContainsFunc(v.lists[image], func(one int64) bool { return one%2 == 0 && changed.has(one/2) }) {
 				reach(number, image)
 			}
 		}
-	})
-	if err != nil {
-		return nil, err
 	}
+	var err error
 	if v.variants {
 		of := changes.Joins("JOIN change_images ci ON ci.change_id = c.id").Joins("JOIN image_packages ip ON ip.image_pk = ci.image_pk AND ip.package_pk = c.package_pk AND ip.excluded = 0").
 			Where("ci.image_pk IN (?)", numberList(slices.Sorted(maps.Keys(v.found)))).Distinct("c.generation, ci.image_pk")
@@ -246,16 +309,9 @@ func (v *changeView) images(changes *gorm.DB) (map[int64]int, error) {
 func (v *changeView) holding(tx *gorm.DB, packages []int64) (map[int64][]int64, error) {
 	holding := make(map[int64][]int64, len(packages))
 	if v.lists != nil {
-		var asked numberSet
-		for _, id := range packages {
-			asked.add(id)
-		}
-		for _, image := range slices.Sorted(maps.Keys(v.lists)) {
-			for _, one := range v.lists[image] {
-				if one%2 == 0 && asked.has(one/2) {
-					holding[one/2] = append(holding[one/2], image)
-				}
-			}
+		holding = holdersIn(v.lists, slices.Values(packages), nil)
+		for _, images := range holding {
+			slices.Sort(images)
 		}
 		return holding, nil
 	}

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -99,7 +98,10 @@ func (s *Store) ListVulnerabilities(ctx context.Context, in store.Namespaces, qu
 		}
 		if !query.Suppressed && !chosen.everywhere() {
 			counting := tx.Table("(?) AS c", chosen.images(tx)).Where(isMatched)
-			if err := errors.Join(divided.readEverywhere(tx), divided.hide(tx, s.db.Dialect(), images, counting, true, current)); err != nil {
+			if err := divided.readEverywhere(tx); err != nil {
+				return err
+			}
+			if err := divided.hide(tx, s.db.Dialect(), images, counting, true, current); err != nil {
 				return err
 			}
 		}

@@ -2,6 +2,7 @@ package dbserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os/exec"
@@ -86,6 +87,9 @@ func OverSocket(dsn string) (string, error) {
 	}
 	sharedPostgres.mu.Lock()
 	defer sharedPostgres.mu.Unlock()
+	if sharedPostgres.server == nil {
+		return "", errors.New("no PostgreSQL server of this process runs")
+	}
 	query := parsed.Query()
 	query.Set("host", sharedPostgres.server.dir)
 	query.Set("port", parsed.Port())
