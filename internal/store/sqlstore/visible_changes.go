@@ -52,6 +52,10 @@ func (s *Store) changesIn(tx *gorm.DB, in store.Namespaces) (*changeView, error)
 	if in.All() {
 		return v, nil
 	}
+	var err error
+	if v.since, v.number, err = readResultSets(tx); err != nil {
+		return v, err
+	}
 	images, err := readImages(tx, tx.Table("(?) AS c", visibleImages(tx, in)))
 	if err != nil || images == nil {
 		return v, err
@@ -84,9 +88,6 @@ func (s *Store) changesIn(tx *gorm.DB, in store.Namespaces) (*changeView, error)
 	}
 	if number > s.keptNumbers {
 		lists = nil
-	}
-	if v.since, v.number, err = readResultSets(tx); err != nil {
-		return v, err
 	}
 	var some []int64
 	if err := tx.Raw("SELECT cv.change_id FROM change_variants cv LIMIT 1").Scan(&some).Error; err != nil {
