@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,9 +77,17 @@ func (s *Store) Changes(ctx context.Context, in store.Namespaces, query store.Ch
 		const withPackages = "JOIN packages p ON p.id = c.package_pk"
 		const withResultSets = "JOIN generations g ON g.number = c.generation"
 		single := query.ResultSet != 0
-		filtered := filterChanges(tx.Table("finding_changes AS c"), s.db.Dialect(), query)
-		var numbers []int64
+		order, changes := changeOrder, tx.Table("finding_changes AS c")
+		view, err := s.changesIn(tx, in)
+		if err != nil {
+			return err
+		}
+		if !in.All() {
+			order, changes = visibleChangeOrder, view.keep(changes)
+		}
+		filtered := filterChanges(changes, s.db.Dialect(), query)
 		if query.Build != "" {
+			var numbers []int64
 			if err := tx.Raw("SELECT g.number FROM generations g WHERE g.build_id = ?", query.Build).Scan(&numbers).Error; err != nil {
 				return err
 			}
@@ -90,30 +97,16 @@ func (s *Store) Changes(ctx context.Context, in store.Namespaces, query store.Ch
 				filtered = filtered.Where("c.generation IN (?)", numberList(numbers))
 			}
 		}
-		view, err := s.changesIn(tx, in)
-		if err != nil {
-			return err
-		}
-		order := changeOrder
-		counted := filtered.Session(&gorm.Session{})
-		if !in.All() {
-			order, filtered = visibleChangeOrder, view.keep(counted)
-		}
 		filtered = filtered.Session(&gorm.Session{})
-		switch {
-		case query.Text != "":
-			page.Total, err = countRows(filtered.Joins(withPackages))
-		case in.All():
-			page.Total, err = countRows(filtered)
-		default:
-			if query.Build == "" {
-				numbers = slices.Sorted(maps.Keys(view.since))
-			}
-			err = view.eachGroup(counted, numbers, func(g *changeGroup) { page.Total += g.changes })
+		counted := filtered
+		if query.Text != "" {
+			counted = filtered.Joins(withPackages)
 		}
-		if err != nil {
+		var total int64
+		if err := counted.Count(&total).Error; err != nil {
 			return err
 		}
+		page.Total = int(total)
 		behind, err := fromToken(filtered, query.Token, token, order)
 		if err != nil {
 			return err
@@ -174,13 +167,6 @@ func sortedChanges(found, changes *gorm.DB, single bool, limit int) ([]changeRow
 		err = changes.Session(&gorm.Session{}).Select(changeColumns).Where("c.id IN ?", part).Scan(&rows).Error
 		return rows, err
 	}, func(r *changeRow) int64 { return r.ID })
-}
-
-// countRows counts rows.
-func countRows(rows *gorm.DB) (int, error) {
-	var number int64
-	err := rows.Count(&number).Error
-	return int(number), err
 }
 
 func filterChanges(tx *gorm.DB, d sqldb.Dialect, query store.ChangeQuery) *gorm.DB {
