@@ -64,18 +64,21 @@ func createSBOM(ctx context.Context, read readImage, input string, limits Limits
 	}
 	answers := make(chan answer, 1)
 	var abandoned atomic.Bool
-	go func() {
-		defer func() { <-syftSemaphore }()
-		restore := setTempDir(temporary)
-		defer restore()
+	// Who has the answer finds TMPDIR restored: it would name a folder that is removed then.
+	work := func() (a answer) {
+		defer setTempDir(temporary)()
 		defer func() {
 			// An abandoned Syft may have written more files since.
 			if abandoned.Load() {
 				_ = os.RemoveAll(scratch)
 			}
 		}()
-		bom, err := runSyft(ctx, read, input)
-		answers <- answer{bom, err}
+		a.bom, a.err = runSyft(ctx, read, input)
+		return a
+	}
+	go func() {
+		defer func() { <-syftSemaphore }()
+		answers <- work()
 	}()
 
 	var a answer
