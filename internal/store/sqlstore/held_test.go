@@ -27,6 +27,7 @@ func checkHeld(t *testing.T, s *Store) {
 	checkReached(t, s)
 	checkPackageLists(t, s)
 	checkChanges(t, s)
+	checkChangePackages(t, s)
 	const number = "SELECT COALESCE(MAX(g.number), 0) FROM generations g WHERE g.state = 'Current'"
 	const shown = "f.from_gen <= (" + number + ") AND f.until_gen > (" + number + ")" +
 		" AND NOT EXISTS (SELECT 1 FROM finding_suppressions x LEFT JOIN reached y ON y.reach = x.reach WHERE x.finding_id = f.id AND (x.reach = 0 OR y.image_pk = ip.image_pk))"

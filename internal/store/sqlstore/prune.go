@@ -31,6 +31,7 @@ func (s *Store) Prune(ctx context.Context, before time.Time) error {
 			action: "DELETE FROM closed_suppressions", table: "closed_suppressions", column: "change_id", values: []any{micros(s.clock.Now().Add(-closedSuppressions))},
 			condition: "EXISTS (SELECT 1 FROM finding_changes c JOIN generations g ON g.number = c.generation WHERE c.id = closed_suppressions.change_id AND g.current_since < ?)",
 		},
+		{action: "DELETE FROM change_packages", table: "change_packages", column: "generation", condition: "generation <= ?", values: []any{closed}},
 		{action: "DELETE FROM finding_changes", table: "finding_changes", column: "id", condition: "generation <= ?", values: []any{closed}},
 		{action: "DELETE FROM findings", table: "findings", column: "package_pk", condition: "until_gen <= ?", values: []any{closed}},
 		{action: "DELETE FROM image_presences", table: "image_presences", column: "id", condition: endedPresence, values: []any{micros(before)}},

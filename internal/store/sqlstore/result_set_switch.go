@@ -24,7 +24,7 @@ func (s *Store) Switch(ctx context.Context, resultSet int64) (store.ResultSet, e
 		if err := mayFollow(tx.DB, current, next, resultSet); err != nil {
 			return err
 		}
-		w := switcher{txn: tx, current: current.Number, next: next, images: map[int64]*reach{}, reached: reachedDeltas{}}
+		w := switcher{txn: tx, current: current.Number, next: next, images: map[int64]*reach{}, reached: reachedDeltas{}, packages: map[alike][]int64{}}
 		if err := w.collect(); err != nil {
 			return err
 		}
@@ -83,6 +83,8 @@ type switcher struct {
 	current int64
 	next    *resultSetRow
 	worst   worstChanges
+	// packages are those of the changes that are alike.
+	packages map[alike][]int64
 	// touched are the packages about which the result sets differ.
 	touched []int64
 	images  map[int64]*reach
@@ -260,6 +262,9 @@ func (w *switcher) publish() error {
 	err := w.Execute(`UPDATE generations SET state = ?, current_since = ?, opened = ?, closed = ?, changed = ?, images = ?, opened_critical = ?,
 		new_kev = ? WHERE number = ?`, n.State, n.CurrentSince, n.Opened, n.Closed, n.Changed, n.Images, n.OpenedCritical, n.NewKev, n.Number)
 	if err != nil {
+		return err
+	}
+	if err := w.listPackages(); err != nil {
 		return err
 	}
 	if err := w.open(); err != nil {

@@ -193,23 +193,20 @@ func (s *Store) limitResultSets(tx *gorm.DB, in store.Namespaces, rows []resultS
 		all := tx.Table("finding_changes AS c").Where("c.generation IN ?", part).Session(&gorm.Session{})
 		var exploited []int64
 		packages := map[int64]*numberSet{}
-		err := view.eachGroup(all, part, func(g *changeGroup) {
+		err := view.eachGroup(tx, []int{kindOpened, kindClosed, kindChanged}, part, func(g *changeGroup) {
 			row := byNumber[g.resultSet]
-			// newlyExploited says the same of a change, but of those that changed it is not known here.
+			row.NewKev += int(max(g.newlyKEV, 0)) * g.changes
 			switch g.kind {
 			case kindOpened:
 				row.Opened += g.changes
 				if model.Severity(g.severity) == model.SeverityCritical {
 					row.OpenedCritical += g.changes
 				}
-				if g.kev == 1 {
-					row.NewKev += g.changes
-				}
 			case kindClosed:
 				row.Closed += g.changes
 			default:
 				row.Changed += g.changes
-				if g.kev == 1 {
+				if g.newlyKEV < 0 {
 					exploited = append(exploited, g.resultSet)
 				}
 			}

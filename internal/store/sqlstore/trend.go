@@ -143,13 +143,7 @@ func (s *Store) Trend(ctx context.Context, in store.Namespaces, query store.Tren
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
 		days = []store.TrendDay{}
 		var rows []sumRow
-		sums := sumsOf(tx, in, query.Namespace).Where("s.day >= ? AND s.day <= ?", dayOf(from), dayOf(to))
-		if s.db.Dialect().Type() == sqldb.TypeMySQL {
-			var err error
-			if sums, err = findSums(tx, sums, from, to); err != nil {
-				return err
-			}
-		}
+		sums := s.sumsOf(tx, in, query.Namespace, dayOf(from), dayOf(to))
 		if err := sums.Order("s.day").Scan(&rows).Error; err != nil {
 			return err
 		}
@@ -189,29 +183,26 @@ func (s *Store) Trend(ctx context.Context, in store.Namespaces, query store.Tren
 	return days, err
 }
 
-// sumsOf selects the sums of a namespace, or of all that are visible: of the cluster as a whole, or of each of some namespaces.
-func sumsOf(tx *gorm.DB, in store.Namespaces, namespace string) *gorm.DB {
-	sums := tx.Table("daily_sums AS s")
-	if in.All() || namespace != "" {
-		return within(sums, "s.namespace", in).Select("s.*").Where("s.namespace = ?", namespace)
-	}
-	return within(sums, "s.namespace", in).Group("s.day").
-		Select("s.day, SUM(s.images) AS images, SUM(s.scanned) AS scanned, " + perCount("SUM(s.%[1]s) AS %[1]s"))
-}
+// maxJoinedSums is of how many namespaces MySQL looks up sums day by day: its index of them begins with the day. Of more, it takes less time to read all sums of these days.
+const maxJoinedSums = 100
 
-// findSums adds to sums s which days and clusters they are of, so that MySQL looks up those of some namespaces: it has no index that begins with these. It finds the clusters without
-// reading all rows of a day.
-func findSums(tx, sums *gorm.DB, from, to time.Time) (*gorm.DB, error) {
-	var clusters []string
-	of := tx.Table("daily_sums AS d").Select("d.day, d.cluster").Where("d.day >= ? AND d.day <= ?", dayOf(from), dayOf(to)).Group("d.day, d.cluster")
-	if err := tx.Table("(?) AS c", of).Distinct("c.cluster").Scan(&clusters).Error; err != nil {
-		return nil, err
+// sumsOf selects the sums s of a namespace on some days, or of all that are visible: of the cluster as a whole, or of each of some namespaces.
+func (s *Store) sumsOf(tx *gorm.DB, in store.Namespaces, namespace, from, to string) *gorm.DB {
+	visible, single := in.In(namespace), in.All() || namespace != ""
+	names, condition := visible.Names(), isWithin("s.namespace", visible)
+	if visible.All() {
+		names, condition = []string{""}, "s.namespace = ''"
 	}
-	var days []string
-	for day := from; !day.After(to); day = day.AddDate(0, 0, 1) {
-		days = append(days, dayOf(day))
+	sums := tx.Table("daily_sums AS s").Where("s.day >= ? AND s.day <= ?", from, to).Where(condition)
+	if s.db.Dialect().Type() == sqldb.TypeMySQL && len(names) > 0 && len(names) <= s.maxJoinedSums {
+		days := tx.Table("daily_sums AS d").Where("d.day >= ? AND d.day <= ?", from, to).Select("d.day, d.cluster").Group("d.day, d.cluster")
+		rows := "SELECT '" + strings.Join(names, "' AS name UNION ALL SELECT '") + "' AS name"
+		sums = tx.Table("(?) AS c STRAIGHT_JOIN ("+rows+") AS n STRAIGHT_JOIN daily_sums AS s ON s.day = c.day AND s.cluster = c.cluster AND s.namespace = n.name", days)
 	}
-	return sums.Where("s.day IN ? AND s.cluster IN ?", days, clusters), nil
+	if single {
+		return sums.Select("s.*")
+	}
+	return sums.Group("s.day").Select("s.day, SUM(s.images) AS images, SUM(s.scanned) AS scanned, " + perCount("SUM(s.%[1]s) AS %[1]s"))
 }
 
 // countByDay counts rows by the day of a column with microseconds, on the days from to to.
@@ -241,8 +232,7 @@ func changesByDay(tx *gorm.DB, view *changeView, from, before time.Time) (map[st
 		return nil, err
 	}
 	maps.DeleteFunc(times, func(_, since int64) bool { return since < micros(from) || since >= micros(before) })
-	changes := tx.Table("finding_changes AS c").Where("c.kind IN ?", []int{kindOpened, kindClosed})
-	return days, view.eachGroup(changes, slices.Sorted(maps.Keys(times)), func(g *changeGroup) {
+	return days, view.eachGroup(tx, []int{kindOpened, kindClosed}, slices.Sorted(maps.Keys(times)), func(g *changeGroup) {
 		day := dayOf(fromMicros(times[g.resultSet]))
 		if days[day] == nil {
 			days[day] = &[2]model.SeverityCounts{}

@@ -56,7 +56,7 @@ func spreadUses(tx *txn) error {
 
 // spreadHistory spreads what lists show of containers, rollouts, days and events over the namespaces.
 func spreadHistory(tx *txn) error {
-	for _, table := range []string{"container_coverage", "finding_changes", "rollouts", "daily_sums", "event_namespaces", "events"} {
+	for _, table := range []string{"container_coverage", "change_packages", "finding_changes", "rollouts", "daily_sums", "event_namespaces", "events"} {
 		if err := tx.Execute("DELETE FROM " + table); err != nil {
 			return err
 		}

@@ -197,49 +197,6 @@ func (v *changeView) findings(current int64) (condition clause.Expr, known bool)
 	return gorm.Expr("("+strings.Join(conditions, " OR ")+")", values...), true
 }
 
-// maxListedChanges is of how many changes of a result set the packages are listed, to see here which are visible.
-const maxListedChanges = 500_000
-
-// changeGroup has visible changes that are alike.
-type changeGroup struct {
-	resultSet, severity, kev int64
-	kind, changes            int
-	// packages are those of the changes, nil if they are not known.
-	packages []int64
-}
-
-// eachGroup calls visit for the visible changes c of some, which are of these result sets. Rows are grouped as an index has them in order.
-func (v *changeView) eachGroup(changes *gorm.DB, resultSets []int64, visit func(g *changeGroup)) error {
-	const grouped = "c.generation, c.severity, c.kev, c.kind"
-	changes = changes.Where("c.generation IN (?)", numberList(resultSets)).Group(grouped)
-	if v.in.All() || v.found == nil || v.variants || slices.ContainsFunc(resultSets, func(n int64) bool { return v.number[n] > maxListedChanges }) {
-		return eachRow(v.keep(changes).Select(grouped+", COUNT(*)"), func(scan func(...any) error) error {
-			g := &changeGroup{}
-			if err := scan(&g.resultSet, &g.severity, &g.kev, &g.kind, &g.changes); err != nil {
-				return err
-			}
-			visit(g)
-			return nil
-		})
-	}
-	return eachRow(changes.Select(grouped+", "+v.dialect.List("c.package_pk")), func(scan func(...any) error) error {
-		g := &changeGroup{packages: []int64{}}
-		var text string
-		if err := scan(&g.resultSet, &g.severity, &g.kev, &g.kind, &text); err != nil {
-			return err
-		}
-		err := eachNumber(text, func(id int64) {
-			if from, found := v.first[id]; found && from < v.since[g.resultSet] {
-				g.packages = append(g.packages, id)
-			}
-		})
-		if g.changes = len(g.packages); err == nil && g.changes > 0 {
-			visit(g)
-		}
-		return err
-	})
-}
-
 // images counts the images in which changes c are visible, by the number of the result set. packages has the packages of the changes, nil if they are not known.
 func (v *changeView) images(changes *gorm.DB, packages map[int64]*numberSet) (map[int64]int, error) {
 	counts := map[int64]int{}

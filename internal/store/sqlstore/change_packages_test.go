@@ -1,0 +1,192 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
+)
+
+// checkChangePackages expects that change_packages has the changes of each result set that is or was current, but for those whose changes were deleted.
+func checkChangePackages(t *testing.T, s *Store) {
+	t.Helper()
+	tx := s.db.Reader().WithContext(context.Background())
+	type row struct {
+		Generation, Severity, Kev, Kind, NewlyKev, Changes int64
+		Packages                                           string
+	}
+	want, got := map[row][]int64{}, map[row][]int64{}
+	for statement, lists := range map[string]map[row][]int64{
+		"SELECT c.generation, c.severity, c.kev, c.kind, CASE WHEN c.kev = 1 AND (c.kind = 0 OR c.kind = 2 AND c.reasons LIKE '%kev%') THEN 1 ELSE 0 END AS newly_kev, " +
+			"1 AS changes, c.package_pk AS packages FROM finding_changes c JOIN generations g ON g.number = c.generation WHERE g.current_since > 0": want,
+		"SELECT generation, severity, kev, kind, newly_kev, changes, packages FROM change_packages": got,
+	} {
+		var rows []row
+		if err := tx.Raw(statement).Scan(&rows).Error; err != nil {
+			t.Error(err)
+		}
+		for _, one := range rows {
+			numbers, err := numbersOf(one.Packages)
+			if err != nil || len(numbers) != int(one.Changes) {
+				t.Errorf("%+v: %d numbers (%v)", one, len(numbers), err)
+			}
+			one.Changes, one.Packages = 0, ""
+			lists[one] = append(lists[one], numbers...)
+		}
+	}
+	for _, lists := range []map[row][]int64{want, got} {
+		for _, list := range lists {
+			slices.Sort(list)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("change_packages (-want +got):\n%s", diff)
+	}
+}
+
+// fillChangePackages fills change_packages with the statement of the migration.
+func fillChangePackages(tx *txn, database string) error {
+	name := map[string]string{
+		sqldb.TypeSQLite: "sqlite/00062_change_packages.sql", sqldb.TypePostgres: "postgres/00062_change_packages.sql", sqldb.TypeMySQL: "mysql/00165_change_packages_rows.sql",
+	}[database]
+	content, err := migrationFiles.ReadFile("migrations/" + name)
+	if err != nil {
+		return err
+	}
+	_, statement, _ := strings.Cut(string(content), "INSERT INTO")
+	statement, _, _ = strings.Cut(statement, ";")
+	return tx.Execute("INSERT INTO" + statement)
+}
+
+// TestListedChanges compares what result sets changed in some namespaces, and on which days, as it follows from change_packages with what follows from finding_changes.
+func TestListedChanges(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, config Config) {
+		s := withFixes(t, config)
+		type answer struct {
+			Sets map[int64]store.ChangeCounts
+			Days map[time.Time]store.TrendDay
+		}
+		read := func(in store.Namespaces) answer {
+			sets, err := s.ListResultSets(t.Context(), in, store.MaxKeys)
+			if err != nil {
+				t.Fatal(err)
+			}
+			days, err := s.Trend(t.Context(), in, store.TrendQuery{From: time.Unix(0, 0), To: time.Unix(0, 0).AddDate(0, 0, 1)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			one := answer{Sets: map[int64]store.ChangeCounts{}, Days: map[time.Time]store.TrendDay{}}
+			for _, set := range sets {
+				one.Sets[set.Number] = set.Changes
+			}
+			for _, day := range days {
+				one.Days[day.Day] = day
+			}
+			return one
+		}
+		run := func(change func(tx *txn) error) {
+			t.Helper()
+			if err := s.write(t.Context(), "change", change); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var exploited, critical, opened int
+		for seed := range uint64(15) {
+			random := rand.New(rand.NewPCG(seed, 5))
+			run(func(tx *txn) error {
+				for _, statement := range []string{"DELETE FROM change_packages", "DELETE FROM daily_sums"} {
+					if err := tx.Execute(statement); err != nil {
+						return err
+					}
+				}
+				if err := randomChanges(tx, random); err != nil {
+					return err
+				}
+				var days []any
+				for _, namespace := range []string{"", "one", "two"} {
+					days = append(days, "1970-01-01", "", namespace, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0)
+				}
+				if err := tx.Insert("daily_sums", sumColumns, days, ""); err != nil {
+					return err
+				}
+				if err := tx.Execute("UPDATE generations SET opened = 1"); err != nil {
+					return err
+				}
+				return tx.Execute("DELETE FROM change_variants")
+			})
+			seers := []store.Namespaces{store.AllNamespaces(), store.OnlyNamespaces("one"), store.OnlyNamespaces("two"), store.OnlyNamespaces("one", "two")}
+			var want []answer
+			for _, in := range seers {
+				want = append(want, read(in))
+			}
+			for n, change := range []func(tx *txn) error{
+				func(tx *txn) error { return fillChangePackages(tx, config.Type) },
+				func(tx *txn) error { return tx.Execute("DELETE FROM finding_changes") }, // All of it is in change_packages.
+			} {
+				run(change)
+				for i, in := range seers {
+					got := read(in)
+					if diff := cmp.Diff(want[i], got); diff != "" {
+						t.Errorf("seed %d, change %d, %v (-want +got):\n%s", seed, n, in, diff)
+					}
+					for _, set := range got.Sets {
+						exploited += set.NewKEV
+						critical += set.OpenedCritical
+					}
+					for _, day := range got.Days {
+						opened += day.Opened.Critical
+					}
+				}
+			}
+		}
+		if exploited == 0 || critical == 0 || opened == 0 {
+			t.Errorf("newly exploited %d, critical %d, opened on days %d", exploited, critical, opened)
+		}
+	})
+}
+
+// TestSumsOfNamespaces compares the sums of days that are looked up in the two ways of MySQL.
+func TestSumsOfNamespaces(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, config Config) {
+		s := openWith(t, config)
+		var values []any
+		for day := range 20 {
+			for n, name := range []string{"", "one", "two", "three", "four"} {
+				if (day+n)%4 != 0 {
+					values = append(values, fmt.Sprintf("2026-01-%02d", day+1), fmt.Sprint("cluster-", n%2), name, day, n, 1, 2, 3, 4, 5, 6, 7, day*n)
+				}
+			}
+		}
+		err := s.write(t.Context(), "fill", func(tx *txn) error { return tx.Insert("daily_sums", sumColumns, values, "") })
+		if err != nil {
+			t.Fatal(err)
+		}
+		query := store.TrendQuery{From: time.Date(2026, 1, 3, 0, 0, 0, 0, time.UTC), To: time.Date(2026, 1, 18, 0, 0, 0, 0, time.UTC)}
+		for _, in := range []store.Namespaces{{}, store.AllNamespaces(), store.OnlyNamespaces("one"), store.OnlyNamespaces("one", "three", "gone")} {
+			for _, query.Namespace = range []string{"", "one", "four"} {
+				var answers [2][]store.TrendDay
+				for i := range answers {
+					s.maxJoinedSums = i * maxJoinedSums
+					if answers[i], err = s.Trend(t.Context(), in, query); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if diff := cmp.Diff(answers[0], answers[1]); diff != "" {
+					t.Errorf("%v, %q (-all days +each day):\n%s", in, query.Namespace, diff)
+				}
+				visible := in.All() || len(in.In(query.Namespace).Names()) > 0
+				if (len(answers[1]) > 0) != visible {
+					t.Errorf("%v, %q: %d days", in, query.Namespace, len(answers[1]))
+				}
+			}
+		}
+	})
+}
