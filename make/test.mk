@@ -19,12 +19,14 @@ PLAIN := api cmd hack internal/advice internal/candidates internal/controller/be
 	internal/policyreports internal/registries internal/report internal/ring internal/scanjob internal/server/exceptions internal/server/seal \
 	internal/since internal/summary internal/truncate internal/version internal/vex internal/vexdecisions internal/vulndb/sample test web
 # Packages of whose tests a part is concurrent: that part is tested with the race detector, and everything else without it.
-MIXED := internal/catalog internal/controller/mycustomresource internal/controller/podset internal/match internal/matching internal/server \
+MIXED := internal/catalog internal/controller/mycustomresource internal/controller/podset internal/controller/scanner internal/match internal/matching internal/server \
 	internal/store/sqlstore internal/vulndb
 # The concurrent tests of these packages, in the same order.
-CONCURRENT_TESTS := TestCancelled|TestLayers.*|TestPlatforms|TestPullByDigest|TestRootFSLimits|TestSlowRegistry|TestUnknownLayers|TestWatchScratch
+CONCURRENT_TESTS := TestCancelled|TestLayers.*|TestPlatforms|TestPullByDigest|TestRootFSLimits|TestSlowRegistry|TestTempDirIsRestored|TestUnknownLayers|TestWatchScratch
 CONCURRENT_TESTS := $(CONCURRENT_TESTS)|TestStrangersAreNoBurden
 CONCURRENT_TESTS := $(CONCURRENT_TESTS)|TestSlowStartStopsAtTheFirstRefusal|TestTwoLeaders.*
+CONCURRENT_TESTS := $(CONCURRENT_TESTS)|TestScansOfNewPodsStartBetweenReconciles|TestReconcilesCountScansOfNewPods|TestReconcilesStartNothingTwice|TestNewPodsAreBounded
+CONCURRENT_TESTS := $(CONCURRENT_TESTS)|TestStartsThatHangHoldNoLock|TestRegistriesOfOthersStopNoNewPods|TestScansOfAKilledManagerHaveFailed|TestChildrenShareTheMemory|TestEndedScansAreTracedOnce
 CONCURRENT_TESTS := $(CONCURRENT_TESTS)|TestHotSwap
 CONCURRENT_TESTS := $(CONCURRENT_TESTS)|TestImportedDatabaseReachesOtherReplicas|TestMatchesWhenTheDatabaseArrives|TestPreviewer|TestRunRecordsTheDayWithoutADatabase
 # Of the server: streams and those who read them slowly, several replicas, sessions that are refreshed, and everything that is shared or limited.
