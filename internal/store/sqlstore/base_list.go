@@ -59,16 +59,16 @@ func (s *Store) ListBases(ctx context.Context, in store.Namespaces, query store.
 	var page store.BasePage
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
 		page = store.BasePage{}
-		view, err := seenIn(tx, in)
-		if err != nil {
-			return err
-		}
 		known, err := s.bases.known(tx, in)
 		if err != nil {
 			return err
 		}
 		page.Listed = known.entries
-		visible, err := s.readVisible(tx, place{in: in})
+		visible, places, err := s.readVisible(tx, place{in: in})
+		if err != nil {
+			return err
+		}
+		view, err := seenOf(tx, in, "", places)
 		if err != nil {
 			return err
 		}

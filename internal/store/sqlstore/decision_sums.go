@@ -37,7 +37,7 @@ func (s *Store) DecisionSums(ctx context.Context, within time.Duration) (store.D
 		if err != nil {
 			return err
 		}
-		sums.Suppressed, err = s.suppressedIn(tx, seen{in: store.AllNamespaces()}, current)
+		sums.Suppressed, err = s.suppressedIn(tx, seen{in: store.AllNamespaces()}, nil, current)
 		return err
 	})
 	return sums, err
@@ -51,16 +51,16 @@ type suppressedCount struct {
 	count int
 }
 
-// suppressedIn counts the findings of visible matched images that decisions suppress.
-func (s *Store) suppressedIn(tx *gorm.DB, view seen, current int64) (int, error) {
+// suppressedIn counts the findings of visible matched images that decisions suppress. images are the visible ones, nil if these are not known.
+func (s *Store) suppressedIn(tx *gorm.DB, view seen, images *someImages, current int64) (int, error) {
 	if !view.in.All() {
-		return suppressedFindings(tx, view, current)
+		return suppressedFindings(tx, view, images, current)
 	}
 	// What runs changes the number without events then.
 	if placed, err := somePlaced(tx); err != nil {
 		return 0, err
 	} else if placed {
-		return suppressedFindings(tx, view, current)
+		return suppressedFindings(tx, view, nil, current)
 	}
 	var log string
 	if err := tx.Raw("SELECT log_id FROM event_commits ORDER BY seq DESC LIMIT 1").Scan(&log).Error; err != nil {
@@ -72,49 +72,72 @@ func (s *Store) suppressedIn(tx *gorm.DB, view seen, current int64) (int, error)
 	if log != "" && log == last.log {
 		return last.count, nil
 	}
-	count, err := suppressedFindings(tx, view, current)
+	count, err := suppressedFindings(tx, view, nil, current)
 	if err == nil {
 		last.log, last.count = log, count
 	}
 	return count, err
 }
 
-// suppressedFindings counts the findings of matched images that decisions suppress, each once in each image.
-func suppressedFindings(tx *gorm.DB, view seen, current int64) (int, error) {
+// suppressedFindings counts the findings of matched images that decisions suppress, each once in each image. images are the visible ones, nil if these are not known.
+func suppressedFindings(tx *gorm.DB, view seen, images *someImages, current int64) (int, error) {
 	chosen := place{in: view.in}
 	var all, some int
 	if err := suppressedOf(tx, chosen, current).Select("COALESCE(SUM(n.findings), 0)").Scan(&all).Error; err != nil {
 		return 0, err
 	}
-	var unplaced []int64
-	err := tx.Raw("SELECT r.id FROM reaches r WHERE NOT EXISTS (SELECT 1 FROM placed_reaches q WHERE q.reach = r.id) LIMIT 1").Scan(&unplaced).Error
+	unplaced, there, err := view.countThere(tx, images)
 	if err != nil {
 		return 0, err
 	}
-	if len(unplaced) > 0 { // Otherwise PostgreSQL takes milliseconds to plan for nothing.
+	if unplaced { // Otherwise PostgreSQL takes milliseconds to plan for nothing.
 		if err := tx.Table("(?) AS n", dividedOf(tx, chosen, current)).Select("COUNT(*)").Scan(&some).Error; err != nil {
 			return 0, err
 		}
 	}
-	if placed, err := somePlaced(tx); err != nil || !placed {
-		return all + some, err
+	return all + some + there, nil
+}
+
+// sumOfReached is the number of findings of rows c of reached_counts.
+const sumOfReached = "COALESCE(SUM(c.critical + c.high + c.medium + c.low + c.negligible + c.unknown), 0)"
+
+// countThere counts the findings that decisions with places suppress in visible matched images, and reports whether a decision without places may suppress others.
+func (s seen) countThere(tx *gorm.DB, images *someImages) (unplaced bool, findings int, err error) {
+	if images != nil {
+		return s.countAmong(tx, images.ids)
 	}
-	var there int
-	err = view.countsThere(tx).Select("COALESCE(SUM(c.critical + c.high + c.medium + c.low + c.negligible + c.unknown), 0)").Scan(&there).Error
-	return all + some + there, err
+	var reaches []int64
+	err = tx.Raw("SELECT r.id FROM reaches r WHERE NOT EXISTS (SELECT 1 FROM placed_reaches q WHERE q.reach = r.id) LIMIT 1").Scan(&reaches).Error
+	if err != nil {
+		return false, 0, err
+	}
+	placed, err := somePlaced(tx)
+	if err == nil && placed {
+		err = s.countsThere(tx).Select(sumOfReached).Scan(&findings).Error
+	}
+	return len(reaches) > 0, findings, err
+}
+
+// countAmong is countThere for these images, of which it reads nothing that other reaches suppress: an image that runs everywhere can have thousands of them.
+func (s seen) countAmong(tx *gorm.DB, images []int64) (unplaced bool, findings int, err error) {
+	var row struct{ Findings, Unplaced int }
+	err = tx.Table("reached AS x").Joins("LEFT JOIN placed_reaches q ON q.reach = x.reach").Joins("LEFT JOIN reached_counts c ON c.reach = x.reach AND c.image_pk = x.image_pk").
+		Where("x.image_pk IN (?)", numberList(images)).Select(sumOfReached + " AS findings, COALESCE(MAX(CASE WHEN q.reach IS NULL THEN 1 ELSE 0 END), 0) AS unplaced").Scan(&row).Error
+	if err != nil || !s.placed {
+		return row.Unplaced != 0, row.Findings, err
+	}
+	var here int
+	if s.closedHere != nil {
+		err = tx.Table("reached_counts AS c").Where(s.named("c.reach", "c.image_pk")).Select(sumOfReached).Scan(&here).Error
+	} else {
+		err = tx.Table("(?) AS c", s.elsewhere(tx, nil)).Select(sumOfReached).Scan(&here).Error
+	}
+	return row.Unplaced != 0, row.Findings + here, err
 }
 
 // countsThere selects rows c of reached_counts of images in which findings do not count because of them.
 func (s seen) countsThere(tx *gorm.DB) *gorm.DB {
-	if s.in.All() || s.placed && s.closedHere == nil {
-		return visibleOnly(tx, tx.Table(s.reachedCounted()+" AS y").Joins("JOIN reached_counts c ON c.reach = y.reach AND c.image_pk = y.image_pk"), "y.image_pk", s.in)
-	}
-	// Joined with the images of reaches, PostgreSQL reads those of all.
-	there := "(SELECT 1 FROM reached x WHERE x.reach = c.reach AND x.image_pk = c.image_pk LIMIT 1) IS NOT NULL"
-	if s.placed {
-		there = "(" + there + " OR " + s.named("c.reach", "c.image_pk") + ")"
-	}
-	return visibleOnly(tx, tx.Table("reached_counts AS c"), "c.image_pk", s.in).Where(there)
+	return visibleOnly(tx, tx.Table(s.reachedCounted()+" AS y").Joins("JOIN reached_counts c ON c.reach = y.reach AND c.image_pk = y.image_pk"), "y.image_pk", s.in)
 }
 
 // dividedOf selects findings and the matched images in which decisions without places suppress them, of those that are not suppressed everywhere.

@@ -23,43 +23,54 @@ type dividing struct {
 	// everywhere are the findings that are suppressed in all images, if few says that they are few. Otherwise statements ask for them.
 	everywhere []int64
 	few        bool
+	// findings are those that the reaches suppress, nil if they are many or have not been read. Statements look up each finding then.
+	findings []int64
 }
 
 // maxDividing is how many images of reaches, and how many findings that these suppress, are read. With more, statements ask about each finding. Tests have fewer.
 var maxDividing = 10_000
 
-// dividing reads which reaches divide findings.
-func (s seen) dividing(tx *gorm.DB, chosen place) (dividing, error) {
+// dividing reads which reaches divide findings. images are the chosen ones, nil if these are not known.
+func (s seen) dividing(tx *gorm.DB, chosen place, images []int64) (dividing, error) {
 	some, err := someDivided(tx)
 	if err != nil || !some || chosen.everywhere() {
 		return dividing{all: some}, err
 	}
-	var rows []imageReach
-	if err := s.closing(tx, chosen).Limit(maxDividing + 1).Scan(&rows).Error; err != nil {
+	d := dividing{images: map[int64]map[int64]bool{}}
+	number := 0
+	err = eachRow(s.closing(tx, chosen, images).Limit(maxDividing+1), func(scan func(...any) error) error {
+		var reach, image int64
+		err := scan(&reach, &image)
+		if d.images[reach] == nil {
+			d.images[reach] = map[int64]bool{}
+		}
+		d.images[reach][image] = true
+		number++
+		return err
+	})
+	if err != nil {
 		return dividing{}, err
 	}
-	d := dividing{many: len(rows) > maxDividing, images: map[int64]map[int64]bool{}}
-	if d.many {
+	if d.many = number > maxDividing; d.many {
+		d.images = map[int64]map[int64]bool{}
 		var reaches []int64
-		err := tx.Table("(?) AS c", s.closing(tx, chosen)).Distinct("c.reach").Limit(maxDividing + 1).Scan(&reaches).Error
+		err := tx.Table("(?) AS c", s.closing(tx, chosen, images)).Distinct("c.reach").Limit(maxDividing + 1).Scan(&reaches).Error
 		for _, reach := range reaches {
 			d.images[reach] = nil
 		}
 		d.all = len(reaches) > maxDividing
 		return d, err
 	}
-	for _, row := range rows {
-		if d.images[row.Reach] == nil {
-			d.images[row.Reach] = map[int64]bool{}
-		}
-		d.images[row.Reach][row.ImagePk] = true
-	}
-	return d, err
+	return d, nil
 }
 
-// closing selects the chosen images of which reaches have all visible places.
-func (s seen) closing(tx *gorm.DB, chosen place) *gorm.DB {
-	return tx.Table(s.reached()+" AS x").Select("x.reach, x.image_pk").Where("x.image_pk IN (?)", chosen.images(tx))
+// closing selects the chosen images of which reaches have all visible places. images are those that are chosen, nil if these are not known.
+func (s seen) closing(tx *gorm.DB, chosen place, images []int64) *gorm.DB {
+	rows := tx.Table(s.reached() + " AS x").Select("x.reach, x.image_pk")
+	if images != nil {
+		return rows.Where("x.image_pk IN (?)", numberList(images))
+	}
+	return rows.Where("x.image_pk IN (?)", chosen.images(tx))
 }
 
 // any reports whether there are any.
@@ -86,12 +97,29 @@ func (d dividing) divides() string {
 	if !d.any() {
 		return "1 = 0"
 	}
+	if d.findings != nil {
+		return "f.id IN (" + numberList(d.findings).SQL + ")"
+	}
 	return "EXISTS (SELECT 1 FROM finding_suppressions fd WHERE fd.finding_id = f.id AND " + d.each("fd.reach") + ")"
 }
 
-// findings selects the findings that they suppress, with the columns that lists need: joined with findings for these, MariaDB reads all findings first and asks
+// readFindings reads the findings that they suppress, if they are few: a list that is about many findings would look up each.
+func (d *dividing) readFindings(tx *gorm.DB) error {
+	if d.all || !d.any() {
+		return nil
+	}
+	var ids []int64
+	err := tx.Table("finding_suppressions AS fs").Where(d.has("fs.reach")).Distinct("fs.finding_id").Limit(maxNamedFindings + 1).Scan(&ids).Error
+	if len(ids) <= maxNamedFindings {
+		slices.Sort(ids)
+		d.findings = ids
+	}
+	return err
+}
+
+// suppressed selects the findings that they suppress, with the columns that lists need: joined with findings for these, MariaDB reads all findings first and asks
 // further conditions about each.
-func (d dividing) findings(tx *gorm.DB) *gorm.DB {
+func (d dividing) suppressed(tx *gorm.DB) *gorm.DB {
 	return tx.Table("finding_suppressions AS fs").Joins("CROSS JOIN findings fd").Where(d.has("fs.reach") + " AND fd.id = fs.finding_id").
 		Distinct("fd.id, fd.package_pk, fd.vulnerability_pk, fd.fixable, fd.from_gen, fd.until_gen")
 }
@@ -99,14 +127,14 @@ func (d dividing) findings(tx *gorm.DB) *gorm.DB {
 // isMatched is the condition that the image of c is matched. Joined with images, PostgreSQL reads all of them.
 const isMatched = "(SELECT i.matched_at FROM images i WHERE i.id = c.image_pk) > 0"
 
-// maxEverywhere is how many findings that are suppressed in all images a statement names. Tests have fewer.
-var maxEverywhere = 500
+// maxNamedFindings is how many findings a statement names, of those that are suppressed in all images, and of those that reaches divide. Tests have fewer.
+var maxNamedFindings = 500
 
 // readEverywhere reads the findings that are suppressed in all images, if they are few: asked about each finding, they take a third of the time of a list, also if there are none.
 func (d *dividing) readEverywhere(tx *gorm.DB) error {
 	var ids []int64
-	err := tx.Raw("SELECT fs.finding_id FROM finding_suppressions fs WHERE fs.reach = 0 LIMIT ?", maxEverywhere+1).Scan(&ids).Error
-	if d.few = len(ids) <= maxEverywhere; d.few {
+	err := tx.Raw("SELECT fs.finding_id FROM finding_suppressions fs WHERE fs.reach = 0 LIMIT ?", maxNamedFindings+1).Scan(&ids).Error
+	if d.few = len(ids) <= maxNamedFindings; d.few {
 		d.everywhere = ids
 	}
 	return err
@@ -131,10 +159,22 @@ func (d *dividing) hide(tx *gorm.DB, dialect sqldb.Dialect, sets *heldSets, imag
 	if counts {
 		placed = "CASE WHEN EXISTS (SELECT 1 FROM placed_reaches q WHERE q.reach = fs.reach) THEN 1 ELSE 0 END"
 	}
-	var rows []struct{ ID, PackagePk, Reach, Placed int64 }
-	err := tx.Table("finding_suppressions AS fs").Joins("CROSS JOIN findings f").Where(d.has("fs.reach")+" AND f.id = fs.finding_id AND "+shown, current, current).
-		Select("f.id, f.package_pk, fs.reach, " + placed + " AS placed").Limit(maxDividing + 1).Scan(&rows).Error
-	if err != nil || len(rows) > maxDividing {
+	type suppression struct{ finding, packagePk, reach, placed int64 }
+	var rows []suppression
+	number := 0
+	// Joined with findings, PostgreSQL reads all of these.
+	err := eachRow(tx.Table("finding_suppressions AS fs").Where(d.has("fs.reach")).
+		Select("fs.finding_id, COALESCE((SELECT f.package_pk FROM findings f WHERE f.id = fs.finding_id AND "+shown+"), 0), fs.reach, "+placed, current, current).
+		Limit(maxDividing+1), func(scan func(...any) error) error {
+		var row suppression
+		err := scan(&row.finding, &row.packagePk, &row.reach, &row.placed)
+		if row.packagePk != 0 && (!listed || sets.counted.has(row.packagePk)) {
+			rows = append(rows, row)
+		}
+		number++
+		return err
+	})
+	if err != nil || number > maxDividing {
 		return err
 	}
 	var held map[int64]bool
@@ -145,13 +185,13 @@ func (d *dividing) hide(tx *gorm.DB, dialect sqldb.Dialect, sets *heldSets, imag
 	}
 	reaches, packages := map[int64][]int64{}, map[int64][]int64{} // By finding, and the findings by package.
 	for _, row := range rows {
-		if row.Placed != 0 && held != nil && !held[row.PackagePk] {
+		if row.placed != 0 && held != nil && !held[row.packagePk] {
 			continue
 		}
-		if reaches[row.ID] == nil {
-			packages[row.PackagePk] = append(packages[row.PackagePk], row.ID)
+		if reaches[row.finding] == nil {
+			packages[row.packagePk] = append(packages[row.packagePk], row.finding)
 		}
-		reaches[row.ID] = append(reaches[row.ID], row.Reach)
+		reaches[row.finding] = append(reaches[row.finding], row.reach)
 	}
 	// hideIn hides the findings of a package that no image has open of those that hold it.
 	hideIn := func(id int64, holding []int64) {

@@ -25,6 +25,7 @@ func checkHeld(t *testing.T, s *Store) {
 	checkTagFixes(t, s)
 	checkLacks(t, s)
 	checkReached(t, s)
+	checkSeen(t, s)
 	checkPackageLists(t, s)
 	checkChanges(t, s)
 	checkChangePackages(t, s)

@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if flag.Lookup("test.bench").Value.String() == "" {
-		maxClosedHere, maxDividing, maxSharedLayers, maxEverywhere, maxFixImages, maxFixPackages = 2, 6, 6, 2, 6, 12 // So that both ways are taken.
+		maxClosedHere, maxDividing, maxSharedLayers, maxNamedFindings, maxFixImages, maxFixPackages = 2, 6, 6, 2, 6, 12 // So that both ways are taken.
 	}
 	goleak.VerifyTestMain(dbserver.Main{M: m})
 }

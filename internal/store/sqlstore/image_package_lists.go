@@ -9,6 +9,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
@@ -104,17 +105,25 @@ type someImages struct {
 	// ids are all of them, in order. matchedAt is when they were matched, 0 of those that are not.
 	ids       []int64
 	matchedAt map[int64]int64
+	// rows is how many rows of what selected them each has: of visible images, in how many of the namespaces it is visible.
+	rows map[int64]int
 }
 
 // readImages reads the images that are selected as c.image_pk, nil if these are too many.
 func readImages(tx, chosen *gorm.DB) (*someImages, error) {
-	var ids []int64
-	err := chosen.Distinct("c.image_pk").Limit(allUses + 1).Scan(&ids).Error
-	if err != nil || len(ids) > allUses {
+	rows := map[int64]int{}
+	err := eachRow(chosen.Select("c.image_pk, COUNT(*)").Group("c.image_pk").Limit(allUses+1), func(scan func(...any) error) error {
+		var id int64
+		var count int
+		err := scan(&id, &count)
+		rows[id] = count
+		return err
+	})
+	if err != nil || len(rows) > allUses {
 		return nil, err
 	}
-	slices.Sort(ids)
-	images := &someImages{ids: ids, matchedAt: make(map[int64]int64, len(ids))}
+	ids := slices.Sorted(maps.Keys(rows))
+	images := &someImages{ids: ids, rows: rows, matchedAt: make(map[int64]int64, len(ids))}
 	return images, inParts(ids, func(part []int64) error {
 		return eachRow(tx.Table("images AS i").Select("i.id, i.matched_at").Where("i.id IN ?", part), func(scan func(...any) error) error {
 			var id, at int64
@@ -123,6 +132,22 @@ func readImages(tx, chosen *gorm.DB) (*someImages, error) {
 			return err
 		})
 	})
+}
+
+// places is how many of the namespaces the images are visible in, if all visible ones were chosen; nil if that is not known.
+func (s *someImages) places(chosen place) map[int64]int {
+	if s == nil || chosen.Where != (store.Where{}) {
+		return nil
+	}
+	return s.rows
+}
+
+// all are the images, nil if they are not known.
+func (s *someImages) all() []int64 {
+	if s == nil {
+		return nil
+	}
+	return s.ids
 }
 
 // isMatched reports whether an image is one of these and matched.

@@ -373,7 +373,7 @@ func findSeen(tx *gorm.DB, in store.Namespaces, key model.ImageKey) (imageRow, s
 	if err := limitImages(tx, in, rows[:1], nil); err != nil {
 		return rows[0], seen{}, err
 	}
-	view, err := seenOf(tx, in, fmt.Sprintf(" AND y.image_pk = %d", rows[0].ID))
+	view, err := seenOf(tx, in, fmt.Sprintf(" AND y.image_pk = %d", rows[0].ID), nil)
 	if err == nil {
 		err = view.limitCounts(tx, rows[:1])
 	}

@@ -102,11 +102,11 @@ func (s *Store) ListImages(ctx context.Context, in store.Namespaces, query store
 	var page store.ImagePage
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
 		page = store.ImagePage{}
-		view, err := seenIn(tx, in)
+		visible, places, err := s.readVisible(tx, chosen)
 		if err != nil {
 			return err
 		}
-		visible, err := s.readVisible(tx, chosen)
+		view, err := seenOf(tx, in, "", places)
 		if err != nil {
 			return err
 		}
@@ -133,7 +133,7 @@ func (s *Store) ListImages(ctx context.Context, in store.Namespaces, query store
 		if chosen.everywhere() || query.Sort == store.SortCreated { // Of all images, an index has the order.
 			err = behind.Joins(imageJoins).Select(imageColumns).Scan(&rows).Error
 		} else {
-			rows, err = sortedImages(tx, behind, view)
+			rows, err = sortedImages(tx, behind, view, query.Sort != store.SortImageID)
 		}
 		if err != nil {
 			return err
@@ -174,20 +174,40 @@ func (s *Store) chosenImages(tx *gorm.DB, view seen, chosen place, visible visib
 	return filtered, counted, err
 }
 
-// sortedImages reads the first images of a query, sorted by their own columns. Other columns are read of these alone.
-func sortedImages(tx, filtered *gorm.DB, view seen) ([]imageRow, error) {
+// sortedImages reads the first images of a query, sorted by their own columns. Other columns are read of these alone. counted says that the query has the counts of who sees some
+// namespaces.
+func sortedImages(tx, filtered *gorm.DB, view seen, counted bool) ([]imageRow, error) {
+	counts := map[int64]countsRow{}
 	var ids []int64
-	if err := filtered.Select("i.id").Scan(&ids).Error; err != nil {
+	if counted = counted && view.placed; counted {
+		var found []struct {
+			ID     int64
+			Counts countsRow `gorm:"embedded"`
+		}
+		if err := filtered.Select("i.id, " + perCount("i.%[1]s")).Scan(&found).Error; err != nil {
+			return nil, err
+		}
+		for i := range found {
+			ids = append(ids, found[i].ID)
+			counts[found[i].ID] = found[i].Counts
+		}
+	} else if err := filtered.Select("i.id").Scan(&ids).Error; err != nil {
 		return nil, err
 	}
 	rows, err := inOrderOf(ids, func(part []int64) (rows []imageRow, err error) {
 		err = tx.Table("images AS i").Joins(imageJoins).Select(imageColumns).Where("i.id IN ?", part).Scan(&rows).Error
 		return rows, err
 	}, func(r *imageRow) int64 { return r.ID })
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case !counted:
+		return rows, view.limitCounts(tx, rows)
 	}
-	return rows, view.limitCounts(tx, rows)
+	for i := range rows {
+		rows[i].Counts = counts[rows[i].ID]
+	}
+	return rows, nil
 }
 
 // filters reports whether the query leaves out any of the chosen images.
@@ -272,21 +292,31 @@ func (s *Store) exploitable(tx *gorm.DB, view seen, chosen place, leastMicros in
 	if err != nil {
 		return nil, err
 	}
-	reaches, err := view.dividing(tx, chosen)
+	images := func() *gorm.DB { return tx.Table("(?) AS c", chosen.images(tx)).Distinct("c.image_pk") }
+	var few, known []int64
+	if !chosen.everywhere() {
+		if err := images().Limit(allUses + 1).Scan(&few).Error; err != nil {
+			return nil, err
+		}
+		if len(few) <= allUses {
+			known = few
+		}
+	}
+	reaches, err := view.dividing(tx, chosen, known)
 	if err != nil {
 		return nil, err
+	}
+	if s.db.Dialect().Type() != sqldb.TypePostgres { // It expects too many packages then.
+		if err := reaches.readFindings(tx); err != nil {
+			return nil, err
+		}
 	}
 	// Where a divided finding counts is asked of each image; of the others, each package is looked up once.
 	packages := tx.Table("vulnerabilities AS v").Joins("CROSS JOIN findings f").
 		Where("v.epss_micros >= ? AND f.vulnerability_pk = v.id AND "+shown+" AND "+unsuppressed, leastMicros, current, current).
 		Distinct("f.package_pk, CASE WHEN " + reaches.divides() + " THEN f.id ELSE 0 END AS divided")
 	held := tx.Table("(?) AS e", packages).Joins("CROSS JOIN image_packages ip")
-	var few []int64
 	if !chosen.everywhere() {
-		images := func() *gorm.DB { return tx.Table("(?) AS c", chosen.images(tx)).Distinct("c.image_pk") }
-		if err := images().Limit(allUses + 1).Scan(&few).Error; err != nil {
-			return nil, err
-		}
 		switch { // What they hold is less than what holds these packages.
 		case len(few) > allUses:
 		case s.db.Dialect().Type() == sqldb.TypePostgres: // If it does not know which images these are, it may read what all images hold.
@@ -331,7 +361,14 @@ func (s *Store) Overview(ctx context.Context, in store.Namespaces) (store.Overvi
 			sums[i] = "SUM(" + column + ") AS " + column
 		}
 		chosen := place{in: in}
-		view, err := seenIn(tx, in)
+		var known *someImages
+		var err error
+		if !chosen.everywhere() {
+			if known, err = readImages(tx, tx.Table("(?) AS c", chosen.images(tx))); err != nil {
+				return err
+			}
+		}
+		view, err := seenOf(tx, in, "", known.places(chosen))
 		if err != nil {
 			return err
 		}
@@ -340,7 +377,10 @@ func (s *Store) Overview(ctx context.Context, in store.Namespaces) (store.Overvi
 			return err
 		}
 		images, used := view.images(tx), within(tx.Table("image_uses AS u"), "u.namespace", in)
-		if !chosen.everywhere() {
+		switch {
+		case known != nil:
+			images = images.Where("i.id IN (?)", numberList(known.ids))
+		case !chosen.everywhere():
 			images = images.Where("i.id IN (?)", chosen.images(tx))
 		}
 		runs := within(tx.Table("image_uses AS u"), "u.namespace", in).Distinct("u.image_pk")
@@ -360,25 +400,21 @@ func (s *Store) Overview(ctx context.Context, in store.Namespaces) (store.Overvi
 		if err := used.Select("COUNT(DISTINCT u.image_pk)").Scan(&overview.Running).Error; err != nil {
 			return err
 		}
-		if overview.Suppressed, err = s.suppressedIn(tx, view, current); err != nil {
+		if overview.Suppressed, err = s.suppressedIn(tx, view, known, current); err != nil {
 			return err
 		}
-		overview.Packages, err = s.countPackages(tx, chosen)
+		overview.Packages, err = s.countPackages(tx, chosen, known)
 		return err
 	})
 	return overview, err
 }
 
-// countPackages counts the packages that images hold.
-func (s *Store) countPackages(tx *gorm.DB, chosen place) (int, error) {
+// countPackages counts the packages that the chosen images hold. images are these, nil if they are all or too many.
+func (s *Store) countPackages(tx *gorm.DB, chosen place, images *someImages) (int, error) {
 	var number int
 	if chosen.everywhere() {
 		err := tx.Table("held_packages AS h").Select("COUNT(*)").Scan(&number).Error
 		return number, err
-	}
-	images, err := readImages(tx, tx.Table("(?) AS c", chosen.images(tx)))
-	if err != nil {
-		return 0, err
 	}
 	if images == nil {
 		held := tx.Table("image_packages AS ip").Where("ip.image_pk IN (?)", chosen.images(tx))

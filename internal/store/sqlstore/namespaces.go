@@ -125,13 +125,14 @@ type visibleTimes map[int64]int64
 // fewVisible is up to how many pairs of an image and a namespace are read to tell which images are visible.
 const fewVisible = 1000
 
-// readVisible reads since when images are visible, nil if all are, if others are chosen, or if these are too many.
-func (s *Store) readVisible(tx *gorm.DB, chosen place) (visibleTimes, error) {
+// readVisible reads since when images are visible, and in how many of the namespaces; nil if all are, if others are chosen, or if these are too many.
+func (s *Store) readVisible(tx *gorm.DB, chosen place) (visible visibleTimes, places map[int64]int, err error) {
 	if chosen.in.All() || chosen.Where != (store.Where{}) {
-		return nil, nil //nolint:nilnil // The images are not known then.
+		return nil, nil, nil
 	}
-	visible, number := visibleTimes{}, 0
-	err := eachRow(visibleImages(tx, chosen.in).Select("m.image_pk, m.since").Limit(s.fewVisible+1), func(scan func(...any) error) error {
+	visible, places = visibleTimes{}, map[int64]int{}
+	number := 0
+	err = eachRow(visibleImages(tx, chosen.in).Select("m.image_pk, m.since").Limit(s.fewVisible+1), func(scan func(...any) error) error {
 		var image, since int64
 		if err := scan(&image, &since); err != nil {
 			return err
@@ -139,13 +140,14 @@ func (s *Store) readVisible(tx *gorm.DB, chosen place) (visibleTimes, error) {
 		if known, found := visible[image]; !found || since < known {
 			visible[image] = since
 		}
+		places[image]++
 		number++
 		return nil
 	})
 	if err != nil || number > s.fewVisible {
-		return nil, err
+		return nil, nil, err
 	}
-	return visible, nil
+	return visible, places, nil
 }
 
 // limitImages takes out of images that are visible in some namespaces what follows from others.

@@ -111,17 +111,21 @@ func (s *Store) ListPackages(ctx context.Context, in store.Namespaces, query sto
 		if err := search.chooseVersions(tx); err != nil {
 			return err
 		}
-		var err error
-		if search.view, err = seenIn(tx, in); err != nil {
+		known, err := search.readSets(tx)
+		if err != nil {
 			return err
 		}
-		if search.divided, err = search.view.dividing(tx, search.chosen); err != nil {
+		var places map[int64]int
+		if query.ImageID == "" {
+			places = known.places(search.chosen)
+		}
+		if search.view, err = seenOf(tx, in, "", places); err != nil {
+			return err
+		}
+		if search.divided, err = search.view.dividing(tx, search.chosen, known.all()); err != nil {
 			return err
 		}
 		if search.current, err = currentNumber(tx); err != nil {
-			return err
-		}
-		if err := search.readSets(tx); err != nil {
 			return err
 		}
 		if !search.unfiltered() {

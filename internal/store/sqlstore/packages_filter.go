@@ -69,18 +69,18 @@ func (q *packageSearch) suppressed(tx *gorm.DB) *gorm.DB {
 		return tx.Table("findings AS f").Joins("JOIN vulnerabilities v ON v.id = f.vulnerability_pk").Where("f.id IN (?)", numberList(q.divided.hidden)).
 			Where(openSomewhere, q.current, q.current).Select("f.package_pk, " + severitySums()).Group("f.package_pk")
 	}
-	return tx.Table("(?) AS f", q.divided.findings(tx)).Joins("JOIN vulnerabilities v ON v.id = f.vulnerability_pk").
+	return tx.Table("(?) AS f", q.divided.suppressed(tx)).Joins("JOIN vulnerabilities v ON v.id = f.vulnerability_pk").
 		Where(openInSome, q.current, q.current).Where("NOT EXISTS (?)", open).Select("f.package_pk, " + severitySums()).Group("f.package_pk")
 }
 
-// readSets reads what the chosen images hold. Packages that are chosen by name are few.
-func (q *packageSearch) readSets(tx *gorm.DB) error {
+// readSets reads the chosen images and what they hold, nil if that is not known. Packages that are chosen by name are few.
+func (q *packageSearch) readSets(tx *gorm.DB) (*someImages, error) {
 	if q.unfiltered() || q.Name != "" {
-		return nil
+		return nil, nil //nolint:nilnil // Statements ask about them then.
 	}
 	images, err := readImages(tx, q.images(tx))
 	if err != nil || images == nil {
-		return err
+		return nil, err
 	}
 	// Only matched images count for who sees some namespaces: what is known of the packages of others follows from other images.
 	all := q.chosen.in.All()
@@ -88,7 +88,7 @@ func (q *packageSearch) readSets(tx *gorm.DB) error {
 	if err == nil && q.sets.held.number > q.s.manyPackages {
 		q.manyHeld = q.sets.held.sorted(nil)
 	}
-	return err
+	return images, err
 }
 
 // isCounted is the condition that a package counts in one of the chosen images.

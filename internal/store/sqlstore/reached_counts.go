@@ -179,7 +179,11 @@ func (t *txn) recountReachedWhere(condition string, values ...any) error {
 
 // hidden are the counts that findings of matched images have elsewhere only, by columns of closed: a table y of reaches and images.
 func hidden(closed *gorm.DB, columns string) *gorm.DB {
-	return closed.Joins("JOIN reached_counts c ON c.reach = y.reach AND c.image_pk = y.image_pk").
-		Where("NOT EXISTS (SELECT 1 FROM reached ca WHERE ca.reach = c.reach AND ca.image_pk = c.image_pk)").
-		Select(columns + ", " + perCount("SUM(c.%[1]s) AS %[1]s")).Group(columns)
+	return sumsOfReached(closed.Joins("JOIN reached_counts c ON c.reach = y.reach AND c.image_pk = y.image_pk").
+		Where("NOT EXISTS (SELECT 1 FROM reached ca WHERE ca.reach = c.reach AND ca.image_pk = c.image_pk)"), columns)
+}
+
+// sumsOfReached sums up rows c of reached_counts by columns.
+func sumsOfReached(rows *gorm.DB, columns string) *gorm.DB {
+	return rows.Select(columns + ", " + perCount("SUM(c.%[1]s) AS %[1]s")).Group(columns)
 }

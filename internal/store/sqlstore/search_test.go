@@ -88,7 +88,8 @@ func TestSearchPlans(t *testing.T) {
 			"SCAN v USING INDEX vulnerabilities_vulnerability", "SEARCH h USING COVERING INDEX sqlite_autoindex_found_vulnerabilities_1 (vulnerability_pk=?)",
 		}},
 		// Of the decisions about some images, those are read that reach one that is visible.
-		"decisions about images of a namespace": {seen{}.closing(s.db.Reader(), scoped.chosen), []string{"SEARCH x USING COVERING INDEX reached_image (image_pk=?)"}},
+		"decisions about images of a namespace": {seen{}.closing(s.db.Reader(), scoped.chosen, nil), []string{"SEARCH x USING COVERING INDEX reached_image (image_pk=?)"}},
+		"decisions about known images":          {seen{}.closing(s.db.Reader(), scoped.chosen, []int64{1, 2}), []string{"SEARCH x USING COVERING INDEX reached_image (image_pk=?)"}},
 		"packages of a namespace": {scoped.filter(s.db.Reader()).Select("COUNT(*)"), []string{
 			"SEARCH fs USING COVERING INDEX finding_suppressions_reach (reach=?)",
 			"SEARCH ft USING PRIMARY KEY (finding_id=?)", "SEARCH x USING PRIMARY KEY (reach=? AND image_pk=?)",

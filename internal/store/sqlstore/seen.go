@@ -30,66 +30,91 @@ type seen struct {
 var maxClosedHere = 500
 
 // seenIn reads how findings count in some namespaces.
-func seenIn(tx *gorm.DB, in store.Namespaces) (seen, error) { return seenOf(tx, in, "") }
+func seenIn(tx *gorm.DB, in store.Namespaces) (seen, error) { return seenOf(tx, in, "", nil) }
 
-// seenOf is seenIn for the images y of a condition, which begins with AND.
-func seenOf(tx *gorm.DB, in store.Namespaces, condition string) (seen, error) {
+// seenOf is seenIn for the images y of a condition, which begins with AND. places is how many of the namespaces each image is visible in, nil if that has to be read.
+func seenOf(tx *gorm.DB, in store.Namespaces, condition string, places map[int64]int) (seen, error) {
 	s := seen{in: in}
-	if in.All() || in.Literals() == "" {
+	switch names := in.Names(); {
+	case in.All() || len(names) == 0:
 		return s, nil
+	case len(names) == 1:
+		return s, s.readOne(tx, condition)
 	}
-	var some []int64
-	err := tx.Raw("SELECT y.reach FROM reached_elsewhere y WHERE " + isWithin("y.namespace", in) + condition + " LIMIT 1").Scan(&some).Error
-	if err != nil || len(some) == 0 {
-		return s, err
-	}
-	may, err := mayClose(tx, in, condition)
+	may, err := mayClose(tx, in, condition, places)
 	if err != nil || may == nil {
 		s.placed = true
 		return s, err
 	}
+	s.name(slices.Collect(maps.Keys(may)))
+	return s, s.confirm(tx, may)
+}
+
+// readOne reads closedHere of one namespace. A reach has all visible places of an image there if it has the whole namespace.
+func (s *seen) readOne(tx *gorm.DB, condition string) error {
+	const whole = "(SELECT yp.partly FROM reached_namespaces yp WHERE yp.reach = y.reach AND yp.image_pk = y.image_pk AND yp.namespace = y.namespace) = 0"
+	const all = "(SELECT xa.reach FROM reached xa WHERE xa.reach = y.reach AND xa.image_pk = y.image_pk)"
+	var rows []imageReach
+	err := tx.Raw("SELECT y.reach, y.image_pk FROM reached_elsewhere y WHERE " + isWithin("y.namespace", s.in) + condition + " AND " + whole + " AND " + all + " IS NULL LIMIT " +
+		strconv.Itoa(maxClosedHere+1)).Scan(&rows).Error
+	if s.placed = len(rows) > 0; err != nil || len(rows) > maxClosedHere {
+		return err
+	}
+	s.name(rows)
+	return nil
+}
+
+// name makes closedHere these rows.
+func (s *seen) name(rows []imageReach) {
+	slices.SortFunc(rows, imageReach.compare)
 	s.closedHere = map[int64][]int64{}
-	for _, row := range slices.SortedFunc(maps.Keys(may), imageReach.compare) {
+	for _, row := range rows {
 		s.closedHere[row.Reach] = append(s.closedHere[row.Reach], row.ImagePk)
 	}
-	return s, s.confirm(tx, may)
 }
 
 // mayClose reads which reaches may have all visible places of an image y of a condition, though not all places, and how many visible places it has: mostly none. It
 // is nil if there are too many. Joined with the visible places, MariaDB looks these up for each image.
-func mayClose(tx *gorm.DB, in store.Namespaces, condition string) (map[imageReach]int, error) {
-	var rows []struct {
-		Reach, ImagePk int64
-		Places         int
-	}
-	err := tx.Raw("SELECT y.reach, y.image_pk, COUNT(*) AS places FROM reached_elsewhere y WHERE " + isWithin("y.namespace", in) + condition +
-		" GROUP BY y.reach, y.image_pk LIMIT " + strconv.Itoa(maxDividing+1)).Scan(&rows).Error
+func mayClose(tx *gorm.DB, in store.Namespaces, condition string, places map[int64]int) (map[imageReach]int, error) {
+	rows := map[imageReach]int{}
+	err := eachRow(tx.Table("reached_elsewhere AS y").Where(isWithin("y.namespace", in)+condition).Select("y.reach, y.image_pk, COUNT(*)").
+		Group("y.reach, y.image_pk").Limit(maxDividing+1), func(scan func(...any) error) error {
+		var row imageReach
+		var count int
+		err := scan(&row.Reach, &row.ImagePk, &count)
+		rows[row] = count
+		return err
+	})
 	if err != nil || len(rows) > maxDividing {
 		return nil, err
 	}
-	images := make([]int64, len(rows))
-	for i, row := range rows {
-		images[i] = row.ImagePk
+	if places == nil && len(rows) > 0 {
+		if places, err = countPlaces(tx, in, rows); err != nil {
+			return nil, err
+		}
 	}
-	visible := map[int64]int{}
-	err = eachRow(tx.Table("image_namespaces AS m").Where(isWithin("m.namespace", in)+" AND m.image_pk + 0 IN (?)", numberList(inOrder(images))).
+	maps.DeleteFunc(rows, func(row imageReach, count int) bool { return count != places[row.ImagePk] })
+	if len(rows) > maxClosedHere {
+		return nil, nil //nolint:nilnil // Then statements ask for each.
+	}
+	return rows, nil
+}
+
+// countPlaces counts the namespaces that the images of rows are visible in.
+func countPlaces(tx *gorm.DB, in store.Namespaces, rows map[imageReach]int) (map[int64]int, error) {
+	images := make([]int64, 0, len(rows))
+	for row := range rows {
+		images = append(images, row.ImagePk)
+	}
+	places := map[int64]int{}
+	return places, eachRow(tx.Table("image_namespaces AS m").Where(isWithin("m.namespace", in)+" AND m.image_pk + 0 IN (?)", numberList(inOrder(images))).
 		Select("m.image_pk, COUNT(*)").Group("m.image_pk"), func(scan func(...any) error) error {
 		var image int64
 		var count int
 		err := scan(&image, &count)
-		visible[image] = count
+		places[image] = count
 		return err
 	})
-	may := map[imageReach]int{}
-	for _, row := range rows {
-		if row.Places == visible[row.ImagePk] {
-			may[imageReach{row.Reach, row.ImagePk}] = row.Places
-		}
-	}
-	if len(may) > maxClosedHere {
-		return nil, err
-	}
-	return may, err
 }
 
 // confirm leaves in closedHere what is so, of what may be so with these numbers of places.
@@ -217,12 +242,9 @@ func (s seen) reachedCounted() string {
 	return "(SELECT xa.reach, xa.image_pk FROM reached xa WHERE xa.reach NOT IN (SELECT q.reach FROM placed_reaches q) UNION ALL " + s.closedCounted("") + ")"
 }
 
-// closedCounted is closed, for images y of a condition that begins with AND, and without those in which a reach suppresses no findings. It begins with what is visible, rows
+// closedCounted is closed while closedHere is not known, for images y of a condition that begins with AND, and without those in which a reach suppresses no findings. It begins with what is visible, rows
 // ym: a reach can have many other images. Joined without LEFT, MariaDB begins with all rows of reached_counts.
 func (s seen) closedCounted(condition string) string {
-	if s.closedHere != nil {
-		return s.closed() + condition
-	}
 	return "SELECT y.reach, y.image_pk FROM image_namespaces ym CROSS JOIN reached_namespaces y LEFT JOIN reached_counts yc ON yc.reach = y.reach AND yc.image_pk = y.image_pk WHERE " +
 		isWithin("ym.namespace", s.in) + " AND y.image_pk = ym.image_pk AND y.namespace = ym.namespace AND y.partly = 0" + condition +
 		" GROUP BY y.reach, y.image_pk HAVING COUNT(yc.reach) > 0 AND COUNT(*) = " + s.visiblePlaces("y.image_pk")
@@ -237,13 +259,20 @@ func closedByWorkload(tx *gorm.DB) *gorm.DB {
 	return running.Where(hasWorkload).Distinct("y.reach, y.image_pk, u.namespace, u.kind, u.name")
 }
 
-// closedElsewhere is closedByWorkload without the images of which reaches have all places, or in which they suppress nothing.
-func closedElsewhere(tx *gorm.DB, chosen place) *gorm.DB {
-	counted := tx.Table("reached_elsewhere AS y").Joins("JOIN reached_counts yc ON yc.reach = y.reach AND yc.image_pk = y.image_pk")
-	running := uses(counted.Joins("JOIN image_uses u ON u.image_pk = y.image_pk AND u.namespace = y.namespace"), chosen)
+// elsewhereByWorkload selects the counts that findings have elsewhere only: of images in whole namespaces, and of images in some workloads of a namespace. An image
+// is in each with a row at most. Joined with the uses of the images, databases read those in all namespaces.
+func elsewhereByWorkload(tx *gorm.DB, chosen place) (whole, some *gorm.DB) {
 	const partly = "(SELECT yp.partly FROM reached_namespaces yp WHERE yp.reach = y.reach AND yp.image_pk = y.image_pk AND yp.namespace = y.namespace)"
-	return within(running, "y.namespace", chosen.in).Where(strings.Replace(hasWorkload, "y.partly", partly, 1)).
-		Distinct("y.reach, y.image_pk, u.namespace, u.kind, u.name")
+	counted := within(tx.Table("reached_elsewhere AS y"), "y.namespace", chosen.in.In(chosen.Namespace)).
+		Joins("JOIN reached_counts yc ON yc.reach = y.reach AND yc.image_pk = y.image_pk")
+	if chosen.Where != (store.Where{}) {
+		counted = counted.Where("y.image_pk IN (?)", chosen.images(tx))
+	}
+	counted = counted.Session(&gorm.Session{})
+	namespaces := counted.Where(partly + " = 0").Distinct("y.reach, y.image_pk, y.namespace")
+	workloads := counted.Joins("JOIN reached_workloads yw ON yw.reach = y.reach AND yw.image_pk = y.image_pk AND yw.namespace = y.namespace").Where(partly + " = 1").
+		Distinct("y.reach, y.image_pk, yw.namespace, yw.kind, yw.name")
+	return hidden(tx.Table("(?) AS y", namespaces), "y.image_pk, y.namespace"), hidden(tx.Table("(?) AS y", workloads), "y.image_pk, y.namespace, y.kind, y.name")
 }
 
 // hasWorkload is the condition that the workload of use u is one of the places in row y of reached_namespaces.
@@ -255,7 +284,19 @@ func (s seen) images(tx *gorm.DB) *gorm.DB {
 	if !s.placed {
 		return tx.Table("images AS i")
 	}
-	return imagesWithout(tx, hidden(tx.Table("("+s.closedCounted("")+") AS y"), "y.image_pk"))
+	return imagesWithout(tx, s.elsewhere(tx, nil))
+}
+
+// elsewhere selects, by image, the counts of findings that count elsewhere only, of some images; nil stands for all.
+func (s seen) elsewhere(tx *gorm.DB, images []int64) *gorm.DB {
+	if s.closedHere != nil {
+		return sumsOfReached(of(tx.Table("reached_counts AS c"), "c.image_pk", images).Where(s.named("c.reach", "c.image_pk")), "c.image_pk")
+	}
+	condition := ""
+	if images != nil {
+		condition = " AND y.image_pk IN (" + numberList(images).SQL + ")"
+	}
+	return hidden(tx.Table("("+s.closedCounted(condition)+") AS y"), "y.image_pk")
 }
 
 // imagesWithout selects the images i, without the findings that count elsewhere only: rows of hidden by image.
@@ -281,7 +322,7 @@ func (s seen) limitCounts(tx *gorm.DB, rows []imageRow) error {
 			ImagePk int64
 			Counts  countsRow `gorm:"embedded"`
 		}
-		err := hidden(tx.Table("(?) AS y", tx.Raw(s.closedCounted(" AND y.image_pk IN ?"), part)), "y.image_pk").Scan(&found).Error
+		err := s.elsewhere(tx, part).Scan(&found).Error
 		for i := range found {
 			elsewhere[found[i].ImagePk] = (&countsRow{}).since(&found[i].Counts)
 		}

@@ -83,16 +83,16 @@ func (s *Store) ListVulnerabilities(ctx context.Context, in store.Namespaces, qu
 			return err
 		}
 		var rows []vulnerabilityEntry
-		view, err := seenIn(tx, in)
+		known, images, err := s.matchedImages(tx, chosen)
 		if err != nil {
 			return err
 		}
-		images, err := s.matchedImages(tx, chosen)
+		view, err := seenOf(tx, in, "", known.places(chosen))
 		if err != nil {
 			return err
 		}
 		packages := s.countingPackages(tx, chosen, images)
-		divided, err := view.dividing(tx, chosen)
+		divided, err := view.dividing(tx, chosen, known.all())
 		if err != nil {
 			return err
 		}
@@ -188,16 +188,17 @@ func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, chosen place, v
 	return entries
 }
 
-// matchedImages reads what the matched images hold which the query chooses; nil of all images, or if these are too many.
-func (s *Store) matchedImages(tx *gorm.DB, chosen place) (*heldSets, error) {
+// matchedImages reads the images that the query chooses, and what the matched ones hold; nil of all images, or if these are too many.
+func (s *Store) matchedImages(tx *gorm.DB, chosen place) (*someImages, *heldSets, error) {
 	if chosen.everywhere() {
-		return nil, nil //nolint:nilnil // Then found_vulnerabilities says what is found.
+		return nil, nil, nil // Then found_vulnerabilities says what is found.
 	}
 	images, err := readImages(tx, tx.Table("(?) AS c", chosen.images(tx)))
 	if err != nil || images == nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return s.readHeld(tx, images.matched(), images.isMatched)
+	sets, err := s.readHeld(tx, images.matched(), images.isMatched)
+	return images, sets, err
 }
 
 // countingPackages are the packages that matched images hold and do not exclude which the query chooses, as a condition about findings f; nil of all images.
@@ -243,7 +244,7 @@ func (s *Store) heldFindings(tx *gorm.DB, current int64, chosen place, view seen
 			Where("ip.package_pk = d.package_pk AND ip.excluded = 0 AND NOT "+view.suppressedIn("d.id", divided)+" AND ip.image_pk IN (?)", chosen.images(tx))
 		// They are few, and are found once: what other findings there are is asked nothing.
 		condition += " AND f.id NOT IN (?)"
-		values = append(values, tx.Table("(?) AS d", divided.findings(tx)).Where("NOT EXISTS (?)", counting).Select("d.id"))
+		values = append(values, tx.Table("(?) AS d", divided.suppressed(tx)).Where("NOT EXISTS (?)", counting).Select("d.id"))
 	}
 	found := tx.Table("findings AS f").Where(packages).Where(condition, values...)
 	if s.db.Dialect().Type() == sqldb.TypeSQLite {

@@ -121,9 +121,10 @@ func (s *Store) runningWorkloads(tx *gorm.DB, chosen place, query store.Workload
 	count := "i.%[1]s"
 	sums := tx.Table("(?) AS d", running.Distinct("u.namespace, u.kind, u.name, u.image_pk")).Joins("JOIN images i ON i.id = d.image_pk")
 	if placed {
-		elsewhere := hidden(tx.Table("(?) AS y", closedElsewhere(tx, chosen)), "y.image_pk, y.namespace, y.kind, y.name")
-		sums = sums.Joins("LEFT JOIN (?) z ON z.image_pk = d.image_pk AND z.namespace = d.namespace AND z.kind = d.kind AND z.name = d.name", elsewhere)
-		count = "i.%[1]s - COALESCE(z.%[1]s, 0)"
+		whole, some := elsewhereByWorkload(tx, chosen)
+		sums = sums.Joins("LEFT JOIN (?) y ON y.image_pk = d.image_pk AND y.namespace = d.namespace", whole).
+			Joins("LEFT JOIN (?) z ON z.image_pk = d.image_pk AND z.namespace = d.namespace AND z.kind = d.kind AND z.name = d.name", some)
+		count = "i.%[1]s - COALESCE(y.%[1]s, 0) - COALESCE(z.%[1]s, 0)"
 	}
 	sums = sums.Select("d.namespace, d.kind, d.name, COUNT(*) AS image_count, SUM(CASE WHEN i.matched_at > 0 THEN 1 ELSE 0 END) AS scanned, " +
 		perCount("SUM("+count+") AS %[1]s")).Group("d.namespace, d.kind, d.name")
