@@ -25,7 +25,7 @@ func checkHeld(t *testing.T, s *Store) {
 	checkTagFixes(t, s)
 	checkLacks(t, s)
 	checkReached(t, s)
-	checkPackageLists(t, s)
+	checkPackageSets(t, s)
 	checkChanges(t, s)
 	const number = "SELECT COALESCE(MAX(g.number), 0) FROM generations g WHERE g.state = 'Current'"
 	const shown = "f.from_gen <= (" + number + ") AND f.until_gen > (" + number + ")" +
