@@ -222,9 +222,17 @@ func eachHeld(tx *gorm.DB, d sqldb.Dialect, few int, images, packages []int64, v
 			return err
 		}
 	} else {
+		var asked numberSet
+		for _, id := range packages {
+			asked.add(id)
+		}
 		lists := map[int64][]int64{}
-		err := eachHolding(images, packages, func(images, packages []int64) error {
-			return read(held(packages).Where("ip.image_pk IN ?", images), func(id int64, holders []int64) { lists[id] = append(lists[id], holders...) })
+		err := eachPackageList(tx, d, images, func(image int64, list []int64) {
+			for _, id := range list {
+				if id%2 == 0 && asked.has(id/2) { // The image does not exclude it.
+					lists[id/2] = append(lists[id/2], image)
+				}
+			}
 		})
 		if err != nil {
 			return err

@@ -75,7 +75,7 @@ func (f filler) fill(ctx context.Context, s *Store, more ...func(*txn) error) er
 func analyze(ctx context.Context, s *Store) error {
 	for _, statement := range map[string][]string{
 		sqldb.TypePostgres: {"VACUUM ANALYZE"},
-		sqldb.TypeMySQL: {"ANALYZE TABLE images, image_layers, packages, image_packages, image_package_lists, vulnerabilities, vulnerability_names, findings, image_uses, image_presences, held_packages, found_vulnerabilities, package_fixes, image_fixes, " +
+		sqldb.TypeMySQL: {"ANALYZE TABLE images, image_layers, packages, image_packages, image_package_sets, vulnerabilities, vulnerability_names, findings, image_uses, image_presences, held_packages, found_vulnerabilities, package_fixes, image_fixes, " +
 			"finding_changes, container_coverage, rollouts, events, daily_sums, image_namespaces"},
 	}[s.db.Dialect().Type()] {
 		if err := s.db.Writer().WithContext(ctx).Exec(statement).Error; err != nil {
@@ -132,8 +132,11 @@ func (f filler) packages(tx *txn) error {
 	if err != nil {
 		return err
 	}
-	return tx.Execute("INSERT INTO image_package_lists (image_pk, package_pk, packages) ?",
-		tx.Table("image_packages AS ip").Select("ip.image_pk, MIN(ip.package_pk), "+tx.Dialect.List(packageAndExcluded)).Group("ip.image_pk"))
+	images := make([]int64, f.Images)
+	for n := range images {
+		images[n] = int64(n + 1)
+	}
+	return inParts(images, tx.savePackageSets)
 }
 
 func (f filler) vulnerabilities(tx *txn) error {

@@ -158,8 +158,8 @@ func (r *dueReader) targets(images []int64, workloads bool) (map[int64][]*dueTar
 		}
 		return scan(values...)
 	}
-	everywhere, known := r.everywhere(), map[imagePlace]*dueTarget{}
-	targets := map[int64][]*dueTarget{}
+	everywhere := r.everywhere()
+	targets := make(map[int64][]*dueTarget, len(sinces))
 	err = eachPart(images, func(part []int64) error {
 		used := of(uses(r.tx.Table("image_uses AS u").Where("u.namespace <> ''"), place{r.where, r.in}), "u.image_pk", part).Distinct(columns)
 		return eachRow(used, func(scan func(...any) error) error {
@@ -168,14 +168,19 @@ func (r *dueReader) targets(images []int64, workloads bool) (map[int64][]*dueTar
 			since, matched := sinces[t.image]
 			if err == nil && matched {
 				t.since = since
-				known[t.imagePlace] = t
 				targets[t.image] = append(targets[t.image], t)
 			}
 			return err
 		})
 	})
-	if err != nil {
-		return nil, err
+	if err != nil || !slices.ContainsFunc(r.policies, func(p policyRow) bool { return p.Placed != 0 }) {
+		return targets, err
+	}
+	known := map[imagePlace]*dueTarget{}
+	for _, list := range targets {
+		for _, t := range list {
+			known[t.imagePlace] = t
+		}
 	}
 	places := make(map[int64]int, len(r.policies))
 	for place := range r.policies {
@@ -221,17 +226,17 @@ func (r *dueReader) findings(held map[int64]bool) (map[int64][]*dueFinding, erro
 		if r.until < stillOpen {
 			query = query.Where("pf.since + pf.days * ? <= ?", dayMicros, r.until)
 		}
+		var packageID, id, fixable, severity, policyID int64
+		var vulnerability, namespace string
+		var rule dueRule
+		var fix packageFix
+		values := []any{&packageID, &id, &fixable, &policyID, &rule.since, &rule.days}
+		if r.fixes == nil {
+			values = append(values, &vulnerability, &namespace, &severity)
+		} else {
+			values = append(values, &fix.Fingerprint, &fix.Distro, &fix.Divided, &fix.Sums.FixRisk, &fix.Sums.FixKev, &fix.Sums.FixFindings)
+		}
 		return eachRow(query, func(scan func(...any) error) error {
-			var packageID, id, fixable, severity, policyID int64
-			var vulnerability, namespace string
-			var rule dueRule
-			var fix packageFix
-			values := []any{&packageID, &id, &fixable, &policyID, &rule.since, &rule.days}
-			if r.fixes == nil {
-				values = append(values, &vulnerability, &namespace, &severity)
-			} else {
-				values = append(values, &fix.Fingerprint, &fix.Distro, &fix.Divided, &fix.Sums.FixRisk, &fix.Sums.FixKev, &fix.Sums.FixFindings)
-			}
 			if err := scan(values...); err != nil {
 				return err
 			}
@@ -246,8 +251,9 @@ func (r *dueReader) findings(held map[int64]bool) (map[int64][]*dueFinding, erro
 				if r.fixes == nil {
 					f.key, f.severity = findingKey(packageID, vulnerability, namespace), model.Severity(severity)
 				} else if r.fixes[packageID] == nil {
-					fix.PackagePk = packageID
-					r.fixes[packageID] = &fix
+					own := fix
+					own.PackagePk = packageID
+					r.fixes[packageID] = &own
 				}
 				known[id] = f
 				found[packageID] = append(found[packageID], f)
@@ -314,10 +320,15 @@ func (r *dueReader) eachIn(held *dueHoldings, images []int64, targets map[int64]
 	if err != nil {
 		return err
 	}
-	return r.eachHolding(held, targets, func(image int64, packages []int64) {
-		for _, packageID := range packages {
+	packages := held.ordered()
+	findings := make([][]*dueFinding, len(packages))
+	for place, id := range packages {
+		findings[place] = held.findings[id]
+	}
+	return r.eachHolding(held, packages, targets, func(image int64, places []int) {
+		for _, place := range places {
 			for _, t := range targets[image] {
-				for _, f := range held.findings[packageID] {
+				for _, f := range findings[place] {
 					if at, by, due := f.due(t); due && at <= r.until && !suppressed.has(f.id, t) {
 						visit(t, f, at, by)
 					}
@@ -327,28 +338,39 @@ func (r *dueReader) eachIn(held *dueHoldings, images []int64, targets map[int64]
 	})
 }
 
+// ordered lists the packages with findings, in order.
+func (h *dueHoldings) ordered() []int64 { return slices.Sorted(maps.Keys(h.findings)) }
+
 // holdersPerImage is how many packages with findings images hold on average, from which on it is faster to read all packages of each image.
 const holdersPerImage = 4
 
-// eachHolding calls visit once for each image with targets that holds packages of which findings were read, with these, in no order. The list may not be kept.
-func (r *dueReader) eachHolding(held *dueHoldings, targets map[int64][]*dueTarget, visit func(image int64, packages []int64)) error {
-	var buffer []int64
+// eachHolding calls visit once for each image with targets that holds some of the packages, which are in order, with the places of these among them, in no order. The
+// list may not be kept.
+func (r *dueReader) eachHolding(held *dueHoldings, packages []int64, targets map[int64][]*dueTarget, visit func(image int64, places []int)) error {
+	var chosen numberSet
+	for _, id := range packages {
+		chosen.add(id)
+	}
+	chosen.arrange()
+	var places []int
+	visitImage := func(image int64, list []int64) {
+		places = places[:0]
+		for _, id := range list {
+			if chosen.has(id) {
+				places = append(places, chosen.place(id))
+			}
+		}
+		if len(places) > 0 && len(targets[image]) > 0 {
+			visit(image, places)
+		}
+	}
 	if held.packages != nil {
 		for image, list := range held.packages {
-			buffer = buffer[:0]
-			for _, id := range list {
-				if len(held.findings[id]) > 0 {
-					buffer = append(buffer, id)
-				}
-			}
-			if len(buffer) > 0 && len(targets[image]) > 0 {
-				visit(image, buffer)
-			}
+			visitImage(image, list)
 		}
 		return nil
 	}
-	packages := slices.Sorted(maps.Keys(held.findings))
-	images, limit := slices.Sorted(maps.Keys(targets)), r.s.holdersPerImage*len(targets)
+	limit := r.s.holdersPerImage * len(targets)
 	many, err := r.heldByMany(packages, limit)
 	if err != nil {
 		return err
@@ -360,27 +382,20 @@ func (r *dueReader) eachHolding(held *dueHoldings, targets map[int64][]*dueTarge
 		}
 	}
 	if lists == nil {
-		var found numberSet
-		for _, id := range packages {
-			found.add(id)
-		}
-		return eachPackageText(r.tx, r.s.db.Dialect(), images, func(image int64, text string) error {
-			buffer = buffer[:0]
-			err := eachNumber(text, func(one int64) {
-				if one%2 == 0 && found.has(one/2) {
-					buffer = append(buffer, one/2)
+		return eachPackageList(r.tx, r.s.db.Dialect(), slices.Sorted(maps.Keys(targets)), func(image int64, list []int64) {
+			places = places[:0]
+			for _, one := range list {
+				if id := one / 2; one%2 == 0 && chosen.has(id) { // The image does not exclude it.
+					places = append(places, chosen.place(id))
 				}
-			})
-			if len(buffer) > 0 {
-				visit(image, buffer)
 			}
-			return err
+			if len(places) > 0 {
+				visit(image, places)
+			}
 		})
 	}
-	for _, image := range images {
-		if list := lists[image]; len(list) > 0 {
-			visit(image, list)
-		}
+	for image, list := range lists {
+		visitImage(image, list)
 	}
 	return nil
 }

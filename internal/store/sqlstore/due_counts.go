@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"slices"
 )
 
@@ -8,7 +9,7 @@ import (
 // for all of these which findings of a package are due.
 
 // dueCount is how many findings of a package are due in an image: of those with a fix, and of others.
-type dueCount struct{ fixed, rest int }
+type dueCount struct{ fixed, rest int32 }
 
 func (c *dueCount) add(f *dueFinding) {
 	if f.fixable {
@@ -35,8 +36,6 @@ type duePackage struct {
 	fix *packageFix
 	// number is for visitors of dueCounter.each, to count the images that they choose.
 	number int
-	// shared counts the findings that are due, by class; fixed is uncounted in classes that nobody has asked about.
-	shared []dueCount
 }
 
 // uncounted stands for a number that is not known.
@@ -48,10 +47,12 @@ type dueCounter struct {
 	held       *dueHoldings
 	targets    map[int64][]*dueTarget
 	suppressed *partlySuppressed
-	packages   map[int64]*duePackage // Those that were counted.
+	packages   []duePackage // Those with findings, in the order of their IDs. Only each makes them.
 	// classes has the places of the classes of images with one target, and members is how many there are.
 	classes map[int64]int
 	members int
+	// shared counts the findings that are due, by package and class; fixed is uncounted if nobody has asked, and in packages that are divided.
+	shared []dueCount
 }
 
 // maxClasses bounds the classes. Images of others are counted one by one.
@@ -59,7 +60,7 @@ const maxClasses = 32
 
 // dueCounter reads what decisions suppress of what was read.
 func (r *dueReader) dueCounter(held *dueHoldings, images []int64, targets map[int64][]*dueTarget) (*dueCounter, error) {
-	c := &dueCounter{r: r, held: held, targets: targets, packages: map[int64]*duePackage{}, classes: make(map[int64]int, len(targets))}
+	c := &dueCounter{r: r, held: held, targets: targets, classes: make(map[int64]int, len(targets))}
 	var err error
 	if c.suppressed, err = r.suppressedThere(images); err != nil {
 		return nil, err
@@ -109,23 +110,23 @@ func (c *dueCounter) isDue(f *dueFinding, image int64) bool {
 	})
 }
 
-// each calls visit once for each image that holds packages with findings due in it, with these and their counts. Neither list may be kept.
-func (c *dueCounter) each(visit func(image int64, packages []*duePackage, counts []dueCount)) error {
-	var due []*duePackage
+// each calls visit once for each image that holds packages with findings due in it, with the places of these and their counts. Neither list may be kept.
+func (c *dueCounter) each(visit func(image int64, places []int, counts []dueCount)) error {
+	packages := c.held.ordered()
+	c.packages = make([]duePackage, len(packages))
+	for place, id := range packages {
+		c.packages[place] = duePackage{id: id, findings: c.held.findings[id], fix: c.r.fixes[id]}
+		c.packages[place].divided = slices.ContainsFunc(c.held.findings[id], func(f *dueFinding) bool { return len(c.suppressed.reaches[f.id]) > 0 })
+	}
+	c.shared = slices.Repeat([]dueCount{{fixed: uncounted}}, len(packages)*c.members)
+	var due []int
 	var counts []dueCount
-	return c.r.eachHolding(c.held, c.targets, func(image int64, packages []int64) {
+	return c.r.eachHolding(c.held, packages, c.targets, func(image int64, places []int) {
 		due, counts = due[:0], counts[:0]
 		class, single := c.classes[image]
-		for _, id := range packages {
-			p := c.packages[id]
-			if p == nil {
-				p = &duePackage{id: id, findings: c.held.findings[id], fix: c.r.fixes[id]}
-				p.shared = slices.Repeat([]dueCount{{fixed: uncounted}}, c.members)
-				p.divided = slices.ContainsFunc(p.findings, func(f *dueFinding) bool { return len(c.suppressed.reaches[f.id]) > 0 })
-				c.packages[id] = p
-			}
-			if count := c.countIn(p, image, class, single); count != (dueCount{}) {
-				due, counts = append(due, p), append(counts, count)
+		for _, place := range places {
+			if count := c.countIn(place, image, class, single); count != (dueCount{}) {
+				due, counts = append(due, place), append(counts, count)
 			}
 		}
 		if len(due) > 0 {
@@ -135,24 +136,35 @@ func (c *dueCounter) each(visit func(image int64, packages []*duePackage, counts
 }
 
 // count counts the findings of a package that are due in an image which holds it.
-func (c *dueCounter) count(p *duePackage, image int64) dueCount {
+func (c *dueCounter) count(place int, image int64) dueCount {
 	class, single := c.classes[image]
-	return c.countIn(p, image, class, single)
+	return c.countIn(place, image, class, single)
 }
 
 // countIn is count for an image whose class is known, if it is of a single one.
-func (c *dueCounter) countIn(p *duePackage, image int64, class int, single bool) dueCount {
-	if single && !p.divided && p.shared[class].fixed != uncounted {
-		return p.shared[class]
+func (c *dueCounter) countIn(place int, image int64, class int, single bool) dueCount {
+	shared := &dueCount{fixed: uncounted}
+	if single {
+		shared = &c.shared[place*c.members+class]
+	}
+	if shared.fixed != uncounted {
+		return *shared
 	}
 	var count dueCount
+	p := &c.packages[place]
 	for _, f := range p.findings {
 		if c.isDue(f, image) {
 			count.add(f)
 		}
 	}
-	if single && !p.divided {
-		p.shared[class] = count
+	if !p.divided {
+		*shared = count
 	}
 	return count
+}
+
+// place is that of a package.
+func (c *dueCounter) place(id int64) int {
+	place, _ := slices.BinarySearchFunc(c.packages, id, func(p duePackage, id int64) int { return cmp.Compare(p.id, id) })
+	return place
 }

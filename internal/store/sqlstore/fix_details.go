@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -232,15 +231,10 @@ func (r *fixReader) sharedPairs(entries []fixEntry, own map[packageInImage]bool,
 		}
 	}
 	for action, with := range map[int64]string{fixRebuild: "pf.distro = 1 AND pf.fix_findings > 0", fixWait: "pf.rest_findings > 0"} {
-		err := inParts(distinctIDs(images[action]), func(part []int64) error {
-			query := r.tx.Table("image_packages AS ip").Joins("CROSS JOIN package_fixes pf").
-				Where("ip.image_pk IN ? AND ip.excluded = 0 AND pf.package_pk = ip.package_pk", part).Where(with)
-			return eachList(query, r.s.db.Dialect(), "ip.package_pk", "ip.image_pk", func(id int64, list []int64) {
-				list = slices.DeleteFunc(list, func(image int64) bool { return own[packageInImage{image, id}] })
-				if len(list) > 0 {
-					holders[action][id] = append(holders[action][id], list...)
-				}
-			})
+		err := r.holdersWith(with, distinctIDs(images[action]), func(image, id int64) {
+			if !own[packageInImage{image, id}] {
+				holders[action][id] = append(holders[action][id], image)
+			}
 		})
 		if err != nil {
 			return err
@@ -263,6 +257,44 @@ func (r *fixReader) sharedPairs(entries []fixEntry, own map[packageInImage]bool,
 		})
 		if err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// holdersWith calls visit for each package of images that they do not exclude and whose row pf of package_fixes meets a condition.
+func (r *fixReader) holdersWith(condition string, images []int64, visit func(image, id int64)) error {
+	lists := make(map[int64][]int64, len(images))
+	var held, chosen numberSet
+	err := eachPackageList(r.tx, r.s.db.Dialect(), images, func(image int64, list []int64) {
+		lists[image] = included(list)
+		for _, id := range lists[image] {
+			held.add(id)
+		}
+	})
+	if err != nil || held.number == 0 {
+		return err
+	}
+	rows := r.tx.Table("package_fixes AS pf").Where(condition).Select("pf.package_pk")
+	if ids := held.sorted(nil); held.number <= min(sqldb.MaxIn, r.s.manyPackages) { // They are looked up.
+		rows = rows.Where("pf.package_pk IN ?", ids)
+	} else {
+		rows = rows.Where("?", r.s.db.Dialect().Among("pf.package_pk", ids))
+	}
+	err = eachRow(rows, func(scan func(...any) error) error {
+		var id int64
+		err := scan(&id)
+		chosen.add(id)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for image, list := range lists {
+		for _, id := range list {
+			if chosen.has(id) {
+				visit(image, id)
+			}
 		}
 	}
 	return nil
@@ -352,138 +384,4 @@ func once(visit dueVisit) dueVisit {
 			visit(t, f, at, by)
 		}
 	}
-}
-
-// fixedIn is a list of fixed versions, a vulnerability, or what the image says, of a package in an image.
-type fixedIn struct {
-	ImagePk, PackagePk                int64
-	FixVersions, VulnerabilityID, Own string
-}
-
-// hasVersions reports whether packages of an action are named with fixed versions.
-func hasVersions(action int64) bool { return action == fixUpdate || action == fixRebuild }
-
-// name adds to fixes the packages that they name.
-func (r *fixReader) name(entries []fixEntry, all []store.Fix, named map[fixPlace][]fixPair) error {
-	var packages, images, updated, fixed, fixing []int64
-	for place, pairs := range named {
-		for i := range pairs {
-			packages = append(packages, pairs[i].PackagePk)
-			if place.action == fixUpdate {
-				updated = append(updated, pairs[i].PackagePk)
-			}
-			if hasVersions(place.action) {
-				fixed, fixing = append(fixed, pairs[i].PackagePk), append(fixing, place.image)
-			}
-		}
-		images = append(images, place.image)
-	}
-	packages, images, updated = distinctIDs(packages), distinctIDs(images), distinctIDs(updated)
-	held := map[int64]packageRow{}
-	err := inParts(packages, func(part []int64) error {
-		var rows []storedPackageRow
-		err := r.tx.Raw("SELECT p.id, "+distinctColumns+" FROM packages p WHERE p.id IN ?", part).Scan(&rows).Error
-		for _, row := range rows {
-			held[row.ID] = row.Package
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	own := map[[2]int64]string{}
-	err = eachHolding(images, packages, func(images, packages []int64) error {
-		var rows []fixedIn
-		err := r.tx.Raw("SELECT image_pk, package_pk, own FROM image_packages WHERE image_pk IN ? AND package_pk IN ? AND own <> ''", images, packages).Scan(&rows).Error
-		for _, row := range rows {
-			own[[2]int64{row.ImagePk, row.PackagePk}] = row.Own
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	versions, err := r.versions(distinctIDs(fixing), distinctIDs(fixed))
-	if err != nil {
-		return err
-	}
-	vulnerabilities, err := r.worst(distinctIDs(fixing), updated)
-	if err != nil {
-		return err
-	}
-	for i := range entries {
-		e := &entries[i].Fix
-		for _, pair := range named[fixPlace{e.ImagePk, e.Action, e.PackagePk}] {
-			row, key := held[pair.PackagePk], [2]int64{e.ImagePk, pair.PackagePk}
-			row.Own = own[key]
-			p, err := row.held()
-			if err != nil {
-				return err
-			}
-			one := store.FixPackage{Package: p.Package, Counts: pair.Counts.counts(), Risk: float64(pair.RiskMicros) / 1e6}
-			if hasVersions(e.Action) {
-				one.Versions = versions[key]
-			}
-			if e.Action == fixUpdate {
-				one.Vulnerabilities = vulnerabilities[key]
-			}
-			all[i].Packages = append(all[i].Packages, one)
-		}
-	}
-	return nil
-}
-
-// eachHolding calls read for parts of images and of packages.
-func eachHolding(images, packages []int64, read func(images, packages []int64) error) error {
-	for part := range slices.Chunk(packages, sqldb.MaxIn) {
-		if err := inParts(images, func(some []int64) error { return read(some, part) }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// fixable selects the fixable findings f of packages in images.
-func (r *fixReader) fixable(images, packages []int64) *gorm.DB {
-	return r.openFindings(images).Where("ip.package_pk IN ? AND f.fixable = 1", packages)
-}
-
-// versions reads the lists of fixed versions of packages in images, each list once and in an order.
-func (r *fixReader) versions(images, packages []int64) (map[[2]int64][][]string, error) {
-	versions := map[[2]int64][][]string{}
-	err := eachHolding(images, packages, func(images, packages []int64) error {
-		var rows []fixedIn
-		err := r.fixable(images, packages).Distinct("ip.image_pk, ip.package_pk, f.fix_versions").Scan(&rows).Error
-		slices.SortFunc(rows, func(a, b fixedIn) int { return cmp.Compare(a.FixVersions, b.FixVersions) })
-		for _, row := range rows {
-			var list []string
-			if err := fromJSON(row.FixVersions, &list); err != nil {
-				return fmt.Errorf("fixed versions of package %d in the database: %w", row.PackagePk, err)
-			}
-			key := [2]int64{row.ImagePk, row.PackagePk}
-			versions[key] = append(versions[key], list)
-		}
-		return err
-	})
-	return versions, err
-}
-
-// worst reads the worst vulnerabilities of packages in images that have a fix, each once.
-func (r *fixReader) worst(images, packages []int64) (map[[2]int64][]string, error) {
-	worst := map[[2]int64][]string{}
-	err := eachHolding(images, packages, func(images, packages []int64) error {
-		found := r.fixable(images, packages).Group("ip.image_pk, ip.package_pk, v.vulnerability_id").
-			Select("ip.image_pk, ip.package_pk, v.vulnerability_id, MAX(v.severity) AS severity, MAX(v.kev) AS kev, MAX(v.risk_micros) AS risk")
-		numbered := r.tx.Table("(?) AS g", found).Select("g.*, ROW_NUMBER() OVER (PARTITION BY g.image_pk, g.package_pk " +
-			"ORDER BY g.severity DESC, g.kev DESC, g.risk DESC, g.vulnerability_id) AS place")
-		var rows []fixedIn
-		err := r.tx.Table("(?) AS n", numbered).Select("n.image_pk, n.package_pk, n.vulnerability_id").Where("n.place <= ?", store.MaxFixVulnerabilities).
-			Order("n.place").Scan(&rows).Error
-		for _, row := range rows {
-			key := [2]int64{row.ImagePk, row.PackagePk}
-			worst[key] = append(worst[key], row.VulnerabilityID)
-		}
-		return err
-	})
-	return worst, err
 }

@@ -170,7 +170,7 @@ func (s *Store) RefreshFixes(ctx context.Context) error {
 			return err
 		}},
 		{"images", func(tx *txn, ids []int64, current int64) error {
-			if err := errors.Join(tx.savePackageLists(ids), tx.refreshElsewhere(ids), tx.recountReachedOf(ids)); err != nil {
+			if err := errors.Join(tx.savePackageSets(ids), tx.refreshElsewhere(ids), tx.recountReachedOf(ids)); err != nil {
 				return err
 			}
 			return tx.refreshImageFixes(ids, current)

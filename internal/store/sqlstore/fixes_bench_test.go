@@ -2,7 +2,9 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,8 +13,12 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store/storetest/fleet"
 )
 
-// overdueCalls is how often BenchmarkOverdueFixes reads a list.
-const overdueCalls = 20
+const (
+	// overdueCalls is how often BenchmarkOverdueFixes reads a list.
+	overdueCalls = 20
+	// overduePlans is how often it does so before: connections begin, and PostgreSQL makes a plan for all values from the sixth call on.
+	overduePlans = 7
+)
 
 // BenchmarkNewerTags reads fixes before and after the most images that one scope may look up have a newer tag, which closes every other finding. It prints how
 // long it takes to compare all of them, and to count them again.
@@ -63,6 +69,27 @@ func BenchmarkNewerTags(b *testing.B) {
 // the base.
 func BenchmarkNewerBases(b *testing.B) {
 	var times []listTime
+	eachOnTwoBases(b, func(b *testing.B, s *Store) {
+		b.Helper()
+		l := &lists{b, s, &times}
+		list := func(name string, in store.Namespaces, query store.FixQuery) {
+			query.Kind = store.FixNewerBase
+			l.measure("newer-bases-"+name, func(ctx context.Context) (int, error) {
+				page, err := s.ListFixes(ctx, in, query)
+				return page.Total, err
+			})
+		}
+		list("first", store.AllNamespaces(), store.FixQuery{})
+		list("kev", store.AllNamespaces(), store.FixQuery{KEV: true})
+		list("of-a-namespace", store.AllNamespaces(), store.FixQuery{Where: store.Where{Namespace: "namespace-0"}})
+		list("seen-in-namespaces", store.OnlyNamespaces("namespace-0", "namespace-1", "namespace-7"), store.FixQuery{})
+		l.fixes()
+	})
+}
+
+// eachOnTwoBases runs a benchmark with stores of images of which half are on each of two base images, which have newer tags.
+func eachOnTwoBases(b *testing.B, benchmark func(b *testing.B, s *Store)) {
+	b.Helper()
 	eachFilled(b, fleet.Fleet{Images: bulk.Images, PerBase: bulk.Images / 2}, func(b *testing.B, s *Store) {
 		b.Helper()
 		err := s.write(b.Context(), "fill", func(tx *txn) error {
@@ -87,19 +114,7 @@ func BenchmarkNewerBases(b *testing.B) {
 		if err := analyze(b.Context(), s); err != nil {
 			b.Fatal(err)
 		}
-		l := &lists{b, s, &times}
-		list := func(name string, in store.Namespaces, query store.FixQuery) {
-			query.Kind = store.FixNewerBase
-			l.measure("newer-bases-"+name, func(ctx context.Context) (int, error) {
-				page, err := s.ListFixes(ctx, in, query)
-				return page.Total, err
-			})
-		}
-		list("first", store.AllNamespaces(), store.FixQuery{})
-		list("kev", store.AllNamespaces(), store.FixQuery{KEV: true})
-		list("of-a-namespace", store.AllNamespaces(), store.FixQuery{Where: store.Where{Namespace: "namespace-0"}})
-		list("seen-in-namespaces", store.OnlyNamespaces("namespace-0", "namespace-1", "namespace-7"), store.FixQuery{})
-		l.fixes()
+		benchmark(b, s)
 	})
 }
 
@@ -107,13 +122,13 @@ func BenchmarkNewerBases(b *testing.B) {
 func onlyBases(tx *txn, packages int) error {
 	for _, statement := range []string{
 		"DELETE FROM image_layers WHERE image_pk <= 2 AND position > 3", "UPDATE image_layers SET is_top = 1 WHERE image_pk <= 2 AND position = 3",
-		fmt.Sprintf("DELETE FROM image_packages WHERE image_pk <= 2 AND package_pk > %d", packages),
+		fmt.Sprintf("DELETE FROM image_packages WHERE image_pk <= 2 AND package_pk > %d", packages), "DELETE FROM image_package_sets WHERE image_pk <= 2",
 	} {
 		if err := tx.Execute(statement); err != nil {
 			return err
 		}
 	}
-	return nil
+	return tx.savePackageSets([]int64{1, 2})
 }
 
 // fillNewerTags gives the first images a lookup of each of some tags with a newer one that is matched. It closes all but one in some findings.
@@ -170,45 +185,82 @@ func fillNewerTags(tx *txn, names []string, number, stays int) error {
 	return nil
 }
 
+// overdueList is a list that BenchmarkOverdueFixes reads.
+type overdueList struct {
+	name  string
+	in    store.Namespaces
+	query store.FixQuery
+}
+
 // BenchmarkOverdueFixes reads what has overdue findings, when a policy makes all critical findings overdue, and prints the processor time of the calls, with that
 // of the database server.
 func BenchmarkOverdueFixes(b *testing.B) {
+	all := store.AllNamespaces()
 	eachBulk(b, func(b *testing.B, s *Store) {
 		b.Helper()
-		days := 0
-		policy := store.Policy{Name: "critical", From: model.DueFromFirstSeen, DueIn: model.DueIn{Critical: &days}}
-		if problems, err := s.SyncPolicies(b.Context(), []store.Policy{policy}); err != nil || len(problems) > 0 {
-			b.Fatal(problems, err)
+		var names []string
+		for namespace := range 20 {
+			names = append(names, fleet.Namespace(namespace))
 		}
-		for _, list := range []struct {
-			name  string
-			query store.FixQuery
-		}{
-			{"all, with what is overdue", store.FixQuery{}},
-			{"overdue", store.FixQuery{Overdue: true}},
-			{"overdue, with a finding in KEV", store.FixQuery{Overdue: true, KEV: true}},
-			{"overdue updates", store.FixQuery{Overdue: true, Kind: store.FixUpdate}},
-			{"overdue, of a namespace", store.FixQuery{Overdue: true, Where: store.Where{Namespace: "namespace-7"}}},
-		} {
-			var p *processor
-			var took, used []time.Duration
-			for call := range 3 + overdueCalls {
-				var page store.FixPage
-				var err error
-				start := time.Now()
-				read := func() { page, err = s.ListFixes(b.Context(), store.AllNamespaces(), list.query) }
-				if call < 3 { // Connections begin, and plans are made.
-					read()
-					p = newProcessor(b)
-				} else {
-					used = append(used, p.of(read))
-					took = append(took, time.Since(start))
-				}
-				if err != nil || page.Total == 0 {
-					b.Fatalf("%s: got %d rows, %v", list.name, page.Total, err)
-				}
-			}
-			fmt.Printf("%s: %s: %.0f / %.0f ms of the processor, %.0f / %.0f ms\n", b.Name(), list.name, percentile(used, 50), percentile(used, 99), percentile(took, 50), percentile(took, 99))
-		}
+		readOverdue(b, s, []overdueList{
+			{"all, with what is overdue", all, store.FixQuery{}},
+			{"overdue", all, store.FixQuery{}},
+			{"overdue, with a finding in KEV", all, store.FixQuery{KEV: true}},
+			{"overdue updates", all, store.FixQuery{Kind: store.FixUpdate}},
+			{"overdue, of a namespace", all, store.FixQuery{Where: store.Where{Namespace: "namespace-7"}}},
+			{"overdue, seen in 20 namespaces", store.OnlyNamespaces(names...), store.FixQuery{}},
+			{"overdue, with a finding in KEV, seen in 20 namespaces", store.OnlyNamespaces(names...), store.FixQuery{KEV: true}},
+		})
 	})
+	eachOnTwoBases(b, func(b *testing.B, s *Store) {
+		b.Helper()
+		readOverdue(b, s, []overdueList{
+			{"overdue", all, store.FixQuery{}},
+			{"overdue newer bases", all, store.FixQuery{Kind: store.FixNewerBase}},
+			{"overdue newer bases, with a finding in KEV", all, store.FixQuery{Kind: store.FixNewerBase, KEV: true}},
+			{"overdue newer bases, of a namespace", all, store.FixQuery{Kind: store.FixNewerBase, Where: store.Where{Namespace: "namespace-0"}}},
+			{"overdue newer bases, seen in three namespaces", store.OnlyNamespaces("namespace-0", "namespace-1", "namespace-7"), store.FixQuery{Kind: store.FixNewerBase}},
+		})
+	})
+}
+
+// readOverdue makes all critical findings overdue and reads lists, those whose names say so of what has such findings.
+func readOverdue(b *testing.B, s *Store, lists []overdueList) {
+	b.Helper()
+	days := 0
+	policy := store.Policy{Name: "critical", From: model.DueFromFirstSeen, DueIn: model.DueIn{Critical: &days}}
+	if problems, err := s.SyncPolicies(b.Context(), []store.Policy{policy}); err != nil || len(problems) > 0 {
+		b.Fatal(problems, err)
+	}
+	err := s.write(b.Context(), "show in namespaces", func(tx *txn) error {
+		if err := tx.Execute("DELETE FROM image_namespaces"); err != nil {
+			return err
+		}
+		return tx.Execute("INSERT INTO image_namespaces (image_pk, namespace, since) SELECT DISTINCT image_pk, namespace, 3 FROM image_uses")
+	})
+	if err := errors.Join(err, analyze(b.Context(), s)); err != nil {
+		b.Fatal(err)
+	}
+	for _, list := range lists {
+		list.query.Overdue = strings.HasPrefix(list.name, "overdue")
+		var p *processor
+		var took, used []time.Duration
+		for call := range overduePlans + overdueCalls {
+			var page store.FixPage
+			var err error
+			start := time.Now()
+			read := func() { page, err = s.ListFixes(b.Context(), list.in, list.query) }
+			if call < overduePlans {
+				read()
+				p = newProcessor(b)
+			} else {
+				used = append(used, p.of(read))
+				took = append(took, time.Since(start))
+			}
+			if err != nil || page.Total == 0 {
+				b.Fatalf("%s: got %d rows, %v", list.name, page.Total, err)
+			}
+		}
+		fmt.Printf("%s: %s: %.0f / %.0f ms of the processor, %.0f / %.0f ms\n", b.Name(), list.name, percentile(used, 50), percentile(used, 99), percentile(took, 50), percentile(took, 99))
+	}
 }

@@ -128,7 +128,7 @@ func (r *fixReader) overdueEntries() (entries []fixEntry, total int, err error) 
 	if err != nil {
 		return nil, 0, err
 	}
-	o := &overdueReader{fixReader: r, own: map[fixPlace]int{}}
+	o := &overdueReader{fixReader: r, own: make(map[fixPlace]int, 2*len(targets))}
 	if o.counter, err = due.dueCounter(held, images, targets); err != nil {
 		return nil, 0, err
 	}
@@ -182,12 +182,15 @@ func (o *overdueReader) prune(found map[int64][]*dueFinding, fixes map[int64]*pa
 }
 
 // add adds what is overdue in an image.
-func (o *overdueReader) add(image int64, packages []*duePackage, counts []dueCount) {
+func (o *overdueReader) add(image int64, places []int, counts []dueCount) {
 	var rest, rebuilt int
-	for i, p := range packages {
-		rest += counts[i].rest
-		switch fixed := counts[i].fixed; {
-		case fixed == 0:
+	for i, place := range places {
+		rest += int(counts[i].rest)
+		fixed := int(counts[i].fixed)
+		if fixed == 0 {
+			continue
+		}
+		switch p := &o.counter.packages[place]; {
 		case p.fix.Distro != 0:
 			rebuilt += fixed
 		case o.hasRow(image, p.fix):
@@ -213,8 +216,8 @@ func (o *overdueReader) hasRow(image int64, fix *packageFix) bool {
 // overdueUpdates reads the entries of a page that are updates without rows of their own: it is read again which images hold the first packages.
 func (o *overdueReader) overdueUpdates() ([]fixEntry, error) {
 	var groups []fixGroup
-	for _, p := range o.counter.packages {
-		if p.number > 0 {
+	for i := range o.counter.packages {
+		if p := &o.counter.packages[i]; p.number > 0 {
 			groups = append(groups, fixGroup{fix: p.fix.update(), number: p.number})
 		}
 	}
@@ -232,10 +235,10 @@ func (o *overdueReader) overdueUpdates() ([]fixEntry, error) {
 	var counted []fixGroup
 	for i := range groups {
 		fix := groups[i].fix
-		p := o.counter.packages[fix.PackagePk]
+		place := o.counter.place(fix.PackagePk)
 		byCount := map[int][]int64{} // Nearly always the same in all images.
 		for _, image := range holders[fix.PackagePk] {
-			if count := o.counter.count(p, image).fixed; count > 0 && !o.hasRow(image, p.fix) {
+			if count := int(o.counter.count(place, image).fixed); count > 0 && !o.hasRow(image, o.counter.packages[place].fix) {
 				byCount[count] = append(byCount[count], image)
 			}
 		}
@@ -281,7 +284,11 @@ func (o *overdueReader) ownEntries(images []int64) ([]fixEntry, error) {
 	o.total += len(o.own)
 	var entries []fixEntry
 	err := eachPart(images, func(part []int64) error {
-		found, err := o.ownEntriesOf(of(o.tx.Table("image_fixes AS x").Joins("JOIN images i ON i.id = x.image_pk").Where("x.action IN ?", actions), "x.image_pk", part))
+		rows := of(o.tx.Table("image_fixes AS x").Where("x.action IN ?", actions), "x.image_pk", part)
+		if slices.Equal(actions, []int64{fixWait}) {
+			rows = rows.Where("x.waits = 1") // An index of these begins with it.
+		}
+		found, err := o.ownEntriesOf(rows.Session(&gorm.Session{}))
 		entries = append(entries, found...)
 		return err
 	})
@@ -322,33 +329,49 @@ func (o *overdueReader) keepKEV(images, actions []int64) error {
 // firstOwn is how many times as many rows as there is room for are read first.
 const firstOwn = 4
 
-// ownEntriesOf reads the entries of a page, and the one after it, of rows x of image_fixes with their images i. Nearly all of these rows have overdue findings if
-// many of the findings have, so that few are read before there are enough.
+// ownEntriesOf reads the entries of a page, and the one after it, of rows x of image_fixes. Nearly all of these rows have overdue findings if many of the findings
+// have, so that few are read before there are enough.
 func (o *overdueReader) ownEntriesOf(rows *gorm.DB) ([]fixEntry, error) {
-	ordered, err := fromToken(o.tx.Table("(?) AS l", rows.Select("x.*, i.image_id, i.platform")), o.query.Token, o.token, fixOrder)
+	if o.after != nil { // The order goes on with the names of images.
+		f := &o.after.Fix
+		rows = rows.Where("(x.waits > ? OR x.waits = ? AND (x.risk_micros < ? OR x.risk_micros = ? AND x.fingerprint >= ?))",
+			f.Waits, f.Waits, f.RiskMicros, f.RiskMicros, f.Fingerprint).Session(&gorm.Session{})
+	}
+	room := o.query.Limit() + 1
+	few := max(1, o.s.firstOwn*room)
+	// Without this, databases join the images of all rows, and sort these.
+	var last []imageFix
+	err := rows.Select("x.waits, x.risk_micros, x.fingerprint").Order("x.waits, x.risk_micros DESC, x.fingerprint").Offset(few - 1).Limit(1).Scan(&last).Error
 	if err != nil {
 		return nil, err
 	}
-	ordered = ordered.Order(sqldb.OrderBy(fixOrder)).
-		Select("l.image_pk, l.action, l.package_pk, l.fingerprint, l.waits, l.risk_micros, l.kev, l.findings, l.image_id, l.platform").Session(&gorm.Session{})
-	room := o.query.Limit() + 1
-	few := max(1, o.s.firstOwn*room)
-	entries, number, err := o.readOwn(ordered.Limit(few), room)
-	if err == nil && len(entries) < room && number == few {
-		entries, _, err = o.readOwn(ordered, room)
+	if len(last) > 0 {
+		f := &last[0]
+		first := rows.Where("(x.waits < ? OR x.waits = ? AND (x.risk_micros > ? OR x.risk_micros = ? AND x.fingerprint <= ?))",
+			f.Waits, f.Waits, f.RiskMicros, f.RiskMicros, f.Fingerprint)
+		entries, err := o.readOwn(first, few, room)
+		if err != nil || len(entries) == room {
+			return entries, err
+		}
 	}
-	return entries, err
+	return o.readOwn(rows, -1, room)
 }
 
-// readOwn reads the first entries of rows, in their order, and how many rows these took.
-func (o *overdueReader) readOwn(rows *gorm.DB, room int) (entries []fixEntry, number int, err error) {
-	err = eachRow(rows, func(scan func(...any) error) error {
+// readOwn reads the first entries of rows x of image_fixes, in their order: as many as there is room for, of so many rows at most, or of all if limit is -1.
+func (o *overdueReader) readOwn(rows *gorm.DB, limit, room int) (entries []fixEntry, err error) {
+	named := rows.Joins("JOIN images i ON i.id = x.image_pk").Select("x.*, i.image_id, i.platform")
+	ordered, err := fromToken(o.tx.Table("(?) AS l", named), o.query.Token, o.token, fixOrder)
+	if err != nil {
+		return nil, err
+	}
+	ordered = ordered.Order(sqldb.OrderBy(fixOrder)).Limit(limit).
+		Select("l.image_pk, l.action, l.package_pk, l.fingerprint, l.waits, l.risk_micros, l.kev, l.findings, l.image_id, l.platform")
+	err = eachRow(ordered, func(scan func(...any) error) error {
 		var e fixEntry
 		f := &e.Fix
 		if err := scan(&f.ImagePk, &f.Action, &f.PackagePk, &f.Fingerprint, &f.Waits, &f.RiskMicros, &f.Kev, &f.Findings, &e.ImageID, &e.Platform); err != nil {
 			return err
 		}
-		number++
 		if e.Overdue = o.own[e.place()]; e.Overdue == 0 {
 			return nil
 		}
@@ -357,5 +380,5 @@ func (o *overdueReader) readOwn(rows *gorm.DB, room int) (entries []fixEntry, nu
 		}
 		return nil
 	})
-	return entries, number, err
+	return entries, err
 }

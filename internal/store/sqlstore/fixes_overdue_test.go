@@ -16,12 +16,12 @@ func TestOverdueFixes(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, config Config) {
 		s := withFixes(t, config)
 		var uses []store.Use
-		for n := 3; n < 9; n++ {
+		for n := 3; n < 12; n++ {
 			if _, err := s.WantImages(t.Context(), []model.ImageKey{fixKey(n)}); err != nil {
 				t.Fatal(err)
 			}
 			catalog := fixCatalog(2)
-			catalog.Packages[n%3].Excluded = n < 6
+			catalog.Packages[n%3].Excluded = n%2 == 0
 			if err := scanFixes(t.Context(), s, n, "d", catalog); err != nil {
 				t.Fatal(err)
 			}
@@ -38,8 +38,8 @@ func TestOverdueFixes(t *testing.T) {
 		if problems, err := s.SyncPolicies(t.Context(), policies); err != nil || len(problems) > 0 {
 			t.Fatal(problems, err)
 		}
-		// The list of image 1 is one that a process of an earlier version has not written.
-		leaveBehind(t, s, "DELETE FROM image_package_lists WHERE image_pk = 1")
+		// The set of image 1 is one that a process of an earlier version has not written.
+		leaveBehind(t, s, "DELETE FROM image_package_sets WHERE image_pk = 1")
 		some := false
 		for _, in := range []store.Namespaces{store.AllNamespaces(), store.OnlyNamespaces("two", "three")} {
 			for _, query := range []store.FixQuery{
@@ -49,8 +49,10 @@ func TestOverdueFixes(t *testing.T) {
 				want := slices.DeleteFunc(slices.Clone(all), func(f store.Fix) bool { return f.Overdue == 0 })
 				some = some || len(want) > 0 && len(want) < len(all)
 				query.Overdue = true
-				for _, way := range []struct{ fewImages, holdersPerImage, maxClasses int }{{fewImages, holdersPerImage, maxClasses}, {0, 0, maxClasses}, {0, 1000, 1}} {
-					s.fewImages, s.holdersPerImage, s.maxClasses = way.fewImages, way.holdersPerImage, way.maxClasses
+				for _, way := range []struct{ fewImages, holdersPerImage, maxClasses, firstOwn int }{
+					{fewImages, holdersPerImage, maxClasses, firstOwn}, {0, 0, maxClasses, 0}, {0, 1000, 1, 1},
+				} {
+					s.fewImages, s.holdersPerImage, s.maxClasses, s.firstOwn = way.fewImages, way.holdersPerImage, way.maxClasses, way.firstOwn
 					if diff := cmp.Diff(want, pagedFixes(t, s, in, query)); diff != "" {
 						t.Errorf("%+v in %v, read with %+v (-want +got):\n%s", query, in, way, diff)
 					}
@@ -59,6 +61,20 @@ func TestOverdueFixes(t *testing.T) {
 		}
 		if !some {
 			t.Error("no list has some overdue fixes and others")
+		}
+		// The risks of images differ, so that it matters which rows are read first.
+		leaveBehind(t, s, "UPDATE image_fixes SET risk_micros = risk_micros + image_pk * image_pk % 7 * 1000 WHERE findings > 0")
+		var lists [3][]store.Fix
+		for i, first := range []int{1000, 0, 1} {
+			s.fewImages, s.firstOwn = 0, first
+			lists[i] = pagedFixes(t, s, store.AllNamespaces(), store.FixQuery{Overdue: true})
+		}
+		if diff := cmp.Diff(lists[0], lists[1]) + cmp.Diff(lists[0], lists[2]); diff != "" {
+			t.Errorf("with other risks, all rows at once and the first ones (-want +got):\n%s", diff)
+		}
+		s.fewImages, s.firstOwn = fewImages, firstOwn
+		if err := s.RefreshFixes(t.Context()); err != nil {
+			t.Fatal(err)
 		}
 	})
 }

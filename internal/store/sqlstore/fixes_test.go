@@ -252,13 +252,13 @@ func TestRefreshFixes(t *testing.T) {
 		leaveBehind(t, s, "UPDATE findings SET fixable = 1 - fixable WHERE package_pk IN (SELECT p.id FROM packages p WHERE p.name = 'package-2')",
 			"DELETE FROM finding_suppressions WHERE reach = 0",
 			"DELETE FROM package_fixes WHERE package_pk IN (SELECT p.id FROM packages p WHERE p.name = 'package-0')",
-			"UPDATE images SET matched_at = 0 WHERE image_id LIKE '%image-1@%'", "UPDATE reached_counts SET high = high + 1", "DELETE FROM reached_elsewhere", "DELETE FROM image_package_lists")
+			"UPDATE images SET matched_at = 0 WHERE image_id LIKE '%image-1@%'", "UPDATE reached_counts SET high = high + 1", "DELETE FROM reached_elsewhere", "DELETE FROM image_package_sets")
 		if err := s.RefreshFixes(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		checkFixes(t, s)
 		checkReached(t, s)
-		checkPackageLists(t, s)
+		checkPackageSets(t, s)
 	})
 }
 

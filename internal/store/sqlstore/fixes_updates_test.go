@@ -1,6 +1,9 @@
 package sqlstore
 
 import (
+	"maps"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -61,4 +64,42 @@ func TestUpdatesOfSomeImages(t *testing.T) {
 			t.Error("no list has an update")
 		}
 	})
+}
+
+// TestEachPair reads packages in images together, where few others are looked up with them.
+func TestEachPair(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // The same each time.
+	for _, number := range []struct{ images, packages, each int }{{0, 0, 0}, {1, 2000, 2000}, {200, 3, 3}, {200, 5000, 10}, {700, 40, 30}} {
+		pairs := map[packageInImage]bool{}
+		for image := range number.images {
+			for range number.each {
+				pairs[packageInImage{int64(image), random.Int64N(int64(number.packages))}] = true
+			}
+		}
+		calls, read := 0, map[packageInImage]bool{}
+		err := eachPair(slices.Collect(maps.Keys(pairs)), func(images, packages []int64) error {
+			if looked := len(images) * len(packages); looked > mostPairs && len(images) > 1 {
+				t.Errorf("%+v: %d lookups of %d images at a time", number, looked, len(images))
+			}
+			calls++
+			for _, image := range images {
+				for _, id := range packages {
+					one := packageInImage{image, id}
+					if read[one] {
+						t.Errorf("%+v: %v is read twice", number, one)
+					}
+					read[one] = true
+				}
+			}
+			return nil
+		})
+		maps.DeleteFunc(pairs, func(one packageInImage, _ bool) bool { return read[one] })
+		if err != nil || len(pairs) > 0 {
+			t.Errorf("%+v: %d are not read, %v", number, len(pairs), err)
+		}
+		if number.packages == 3 && calls > 2 {
+			t.Errorf("%+v: %d calls", number, calls)
+		}
+	}
 }

@@ -26,7 +26,7 @@ func checkHeld(t *testing.T, s *Store) {
 	checkLacks(t, s)
 	checkReached(t, s)
 	checkSeen(t, s)
-	checkPackageLists(t, s)
+	checkPackageSets(t, s)
 	checkChanges(t, s)
 	checkChangePackages(t, s)
 	const number = "SELECT COALESCE(MAX(g.number), 0) FROM generations g WHERE g.state = 'Current'"

@@ -297,7 +297,7 @@ func replaceImagePackages(tx *txn, image int64, packages []model.HeldPackage, id
 	if err := tx.Insert("image_packages", []string{"image_pk", "package_pk", "excluded", "locations", "own"}, values, ""); err != nil {
 		return false, err
 	}
-	if err := savePackageList(tx, image, list); err != nil || same {
+	if err := savePackageSet(tx, image, list); err != nil || same {
 		return same, err
 	}
 	tx.noteLacks(image)

@@ -80,7 +80,7 @@ func (s *Store) changesIn(tx *gorm.DB, in store.Namespaces) (*changeView, error)
 			}
 		}
 		if number += len(list); number <= s.keptNumbers {
-			lists[image] = list
+			lists[image] = slices.Clone(list)
 		}
 	})
 	if err != nil {

@@ -81,10 +81,10 @@ func randomChanges(tx *txn, random *rand.Rand) error {
 
 // relistPackages lists what images hold again, but for one.
 func relistPackages(tx *txn) error {
-	if err := tx.Execute("DELETE FROM image_package_lists"); err != nil {
+	if err := tx.Execute("DELETE FROM image_package_sets"); err != nil {
 		return err
 	}
-	return tx.savePackageLists([]int64{1, 2})
+	return tx.savePackageSets([]int64{1, 2})
 }
 
 // TestVisibleChanges compares which changes are visible, and in how many images, as it follows from what the visible images hold, with what statements say that ask about

@@ -21,7 +21,7 @@ func TestListsOfSomeNamespaces(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if err := tx.Execute("DELETE FROM image_package_lists"); err != nil {
+			if err := tx.Execute("DELETE FROM image_package_sets"); err != nil {
 				return err
 			}
 			return tx.Execute("UPDATE image_packages SET excluded = 1 WHERE image_pk = 3 AND package_pk = ?", own)

@@ -1,9 +1,12 @@
 package sqlstore
 
 import (
-	"cmp"
+	"database/sql"
+	"encoding/binary"
+	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"math/bits"
 	"slices"
 
@@ -13,32 +16,74 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
-// image_package_lists has what an image holds as one text, so that the packages of some hundred images are some hundred rows. A row refers to one of the rows of
-// image_packages, and all of an image are deleted before others take their place: a list is gone whenever a process of any version changes what it follows from.
-// Images without a list are read from image_packages.
+// image_package_sets has what an image holds as one value, so that the packages of some hundred images are some hundred rows. A row refers to one of the rows of
+// image_packages, and all of an image are deleted before others take their place: a set is gone whenever a process of any version changes what it follows from.
+// Images without a set are read from image_packages.
 
-// savePackageList writes the list of an image without one, as packageAndExcluded has it.
-func savePackageList(tx *txn, image int64, list []int64) error {
+// packageSetColumns are the columns of image_package_sets.
+var packageSetColumns = []string{"image_pk", "package_pk", "packages"}
+
+// savePackageSet writes the set of an image without one, of a list as packageAndExcluded has it. It sorts the list.
+func savePackageSet(tx *txn, image int64, list []int64) error {
+	return tx.Insert("image_package_sets", packageSetColumns, packageSetValues(image, list), "")
+}
+
+// packageSetValues are the values of the set of an image, none if it holds nothing. It sorts the list.
+func packageSetValues(image int64, list []int64) []any {
 	if len(list) == 0 {
 		return nil
 	}
 	slices.Sort(list)
-	return tx.Insert("image_package_lists", []string{"image_pk", "package_pk", "packages"}, []any{image, list[0] / 2, sqldb.JoinNumbers(list)}, "")
+	return []any{image, list[0] / 2, packNumbers(list)}
 }
 
-// savePackageLists writes the lists of images without one, whose packages a process of an earlier version has written.
-func (t *txn) savePackageLists(images []int64) error {
-	held := t.Table("image_packages AS ip").Where("ip.image_pk IN ? AND NOT EXISTS (SELECT 1 FROM image_package_lists l WHERE l.image_pk = ip.image_pk)", images)
-	return t.Execute("INSERT INTO image_package_lists (image_pk, package_pk, packages) ?",
-		held.Select("ip.image_pk, MIN(ip.package_pk), "+t.Dialect.List(packageAndExcluded)).Group("ip.image_pk"))
+// savePackageSets writes the sets of images without one, whose packages a process of an earlier version has written.
+func (t *txn) savePackageSets(images []int64) error {
+	held := t.Table("image_packages AS ip").Where("ip.image_pk IN ? AND NOT EXISTS (SELECT 1 FROM image_package_sets s WHERE s.image_pk = ip.image_pk)", images)
+	var values []any
+	err := eachList(held, t.Dialect, "ip.image_pk", packageAndExcluded, func(image int64, list []int64) {
+		values = append(values, packageSetValues(image, list)...)
+	})
+	if err != nil {
+		return err
+	}
+	return t.Insert("image_package_sets", packageSetColumns, values, "")
+}
+
+// packNumbers encodes numbers from 0 on in ascending order: each as its difference to the previous one, as a varint.
+func packNumbers(sorted []int64) []byte {
+	packed := make([]byte, 0, 2*len(sorted))
+	last := int64(0)
+	for _, n := range sorted {
+		packed = binary.AppendUvarint(packed, uint64(n-last)) //nolint:gosec // It is not negative.
+		last = n
+	}
+	return packed
+}
+
+// unpackNumbers appends the numbers that packNumbers encoded to a list.
+func unpackNumbers(list []int64, packed []byte) ([]int64, error) {
+	last := int64(0)
+	for len(packed) > 0 {
+		difference, size := uint64(packed[0]), 1
+		if difference >= 0x80 {
+			difference, size = binary.Uvarint(packed)
+		}
+		if size <= 0 || difference > uint64(math.MaxInt64-last) { //nolint:gosec // It is not negative.
+			return list, fmt.Errorf("a set of %d numbers in the database ends with %x", len(list), packed)
+		}
+		last += int64(difference) //nolint:gosec // It is less than the bound.
+		list, packed = append(list, last), packed[size:]
+	}
+	return list, nil
 }
 
 // packageAndExcluded is a package in a list, and whether the image excludes it.
 const packageAndExcluded = "ip.package_pk * 2 + ip.excluded"
 
-// included are the packages of a list, as packageAndExcluded has them, that an image does not exclude. It changes the list.
+// included are the packages of a list, as packageAndExcluded has them, that an image does not exclude.
 func included(list []int64) []int64 {
-	kept := list[:0]
+	kept := make([]int64, 0, len(list))
 	for _, one := range list {
 		if one%2 == 0 {
 			kept = append(kept, one/2)
@@ -47,19 +92,8 @@ func included(list []int64) []int64 {
 	return kept
 }
 
-// eachPackageList calls visit for images that hold packages with a packageAndExcluded for each of these.
+// eachPackageList calls visit for images that hold packages with a packageAndExcluded for each of these. The list may not be kept.
 func eachPackageList(tx *gorm.DB, d sqldb.Dialect, images []int64, visit func(image int64, list []int64)) error {
-	return eachPackageText(tx, d, images, func(image int64, text string) error {
-		list, err := numbersOf(text)
-		if err == nil {
-			visit(image, list)
-		}
-		return err
-	})
-}
-
-// eachPackageText is eachPackageList with the lists as texts.
-func eachPackageText(tx *gorm.DB, d sqldb.Dialect, images []int64, visit func(image int64, text string) error) error {
 	if len(images) == 0 {
 		return nil
 	}
@@ -67,36 +101,35 @@ func eachPackageText(tx *gorm.DB, d sqldb.Dialect, images []int64, visit func(im
 	for _, image := range images {
 		without[image] = true
 	}
+	var list []int64
 	read := func(rows *gorm.DB) error {
 		return eachRow(rows, func(scan func(...any) error) error {
 			var image int64
-			var text string
-			if err := scan(&image, &text); err != nil || !without[image] {
+			var packed sql.RawBytes
+			if err := scan(&image, &packed); err != nil || !without[image] {
 				return err
 			}
 			delete(without, image)
-			return visit(image, text)
+			var err error
+			if list, err = unpackNumbers(list[:0], packed); err != nil {
+				return fmt.Errorf("what image %d holds: %w", image, err)
+			}
+			visit(image, list)
+			return nil
 		})
 	}
-	lists := tx.Table("image_package_lists").Select("image_pk, packages").Session(&gorm.Session{})
+	sets := tx.Table("image_package_sets").Select("image_pk, packages").Session(&gorm.Session{})
 	var err error
 	if first, last := slices.Min(images), slices.Max(images); last-first < 2*int64(len(images)) {
-		err = read(lists.Where("image_pk BETWEEN ? AND ?", first, last))
+		err = read(sets.Where("image_pk BETWEEN ? AND ?", first, last))
 	} else {
-		err = inParts(images, func(part []int64) error { return read(lists.Where("image_pk IN ?", part)) })
+		err = inParts(images, func(part []int64) error { return read(sets.Where("image_pk IN ?", part)) })
 	}
 	if err != nil {
 		return err
 	}
 	return inParts(slices.Sorted(maps.Keys(without)), func(part []int64) error {
-		held := tx.Table("image_packages AS ip").Where("ip.image_pk IN ?", part)
-		var visited error
-		err := eachList(held, d, "ip.image_pk", packageAndExcluded, func(image int64, list []int64) {
-			if visited == nil {
-				visited = visit(image, sqldb.JoinNumbers(list))
-			}
-		})
-		return cmp.Or(err, visited)
+		return eachList(tx.Table("image_packages AS ip").Where("ip.image_pk IN ?", part), d, "ip.image_pk", packageAndExcluded, visit)
 	})
 }
 
@@ -211,7 +244,7 @@ func (s *Store) readHeld(tx *gorm.DB, images []int64, counts func(image int64) b
 		if number += len(list); number > s.keptNumbers {
 			h.lists = nil
 		} else {
-			h.lists[image] = list
+			h.lists[image] = slices.Clone(list)
 		}
 	})
 	return h, err
@@ -219,10 +252,17 @@ func (s *Store) readHeld(tx *gorm.DB, images []int64, counts func(image int64) b
 
 // numberSet is a set of numbers from 0 on, of which many are close to each other.
 type numberSet struct {
-	blocks map[int64]*[blockWords]uint64
-	last   *[blockWords]uint64
+	blocks map[int64]*numberBlock
+	last   *numberBlock
 	at     int64
 	number int
+}
+
+// numberBlock has the numbers of a range.
+type numberBlock struct {
+	words [blockWords]uint64
+	// before is how many numbers of the set are less than those of the block; arrange counts them.
+	before int
 }
 
 // blockWords is the number of words of a block of a numberSet.
@@ -233,13 +273,13 @@ func (s *numberSet) add(n int64) {
 	block := s.block(n)
 	if block == nil {
 		if s.blocks == nil {
-			s.blocks = map[int64]*[blockWords]uint64{}
+			s.blocks = map[int64]*numberBlock{}
 		}
-		block = new([blockWords]uint64)
+		block = new(numberBlock)
 		s.at, s.last = n/(64*blockWords), block
 		s.blocks[s.at] = block
 	}
-	word, bit := &block[n/64%blockWords], uint64(1)<<(n%64)
+	word, bit := &block.words[n/64%blockWords], uint64(1)<<(n%64)
 	if *word&bit == 0 {
 		*word |= bit
 		s.number++
@@ -249,11 +289,33 @@ func (s *numberSet) add(n int64) {
 // has reports whether a number is in the set.
 func (s *numberSet) has(n int64) bool {
 	block := s.block(n)
-	return block != nil && block[n/64%blockWords]>>(n%64)&1 == 1
+	return block != nil && block.words[n/64%blockWords]>>(n%64)&1 == 1
+}
+
+// arrange lets place know the order of the numbers, until others are added.
+func (s *numberSet) arrange() {
+	before := 0
+	for _, at := range slices.Sorted(maps.Keys(s.blocks)) {
+		block := s.blocks[at]
+		block.before = before
+		for _, word := range block.words {
+			before += bits.OnesCount64(word)
+		}
+	}
+}
+
+// place is how many numbers of the set are less than one that is in it.
+func (s *numberSet) place(n int64) int {
+	block, at := s.block(n), n/64%blockWords
+	place := block.before + bits.OnesCount64(block.words[at]&(1<<(n%64)-1))
+	for _, word := range block.words[:at] {
+		place += bits.OnesCount64(word)
+	}
+	return place
 }
 
 // block is that of a number, nil if there is none.
-func (s *numberSet) block(n int64) *[blockWords]uint64 {
+func (s *numberSet) block(n int64) *numberBlock {
 	if at := n / (64 * blockWords); s.last == nil || s.at != at {
 		s.at, s.last = at, s.blocks[at]
 	}
@@ -264,7 +326,7 @@ func (s *numberSet) block(n int64) *[blockWords]uint64 {
 func (s *numberSet) sorted(chosen func(n int64) bool) []int64 {
 	var list []int64
 	for at, block := range s.blocks {
-		for i, word := range block {
+		for i, word := range block.words {
 			for ; word != 0; word &= word - 1 {
 				if n := (at*blockWords+int64(i))*64 + int64(bits.TrailingZeros64(word)); chosen == nil || chosen(n) {
 					list = append(list, n)

@@ -1,7 +1,9 @@
 package sqlstore
 
 import (
+	"bytes"
 	"maps"
+	"math"
 	"slices"
 	"testing"
 
@@ -14,8 +16,8 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store/storetest"
 )
 
-// checkPackageLists expects that image_package_lists has all images and what image_packages says of them.
-func checkPackageLists(t *testing.T, s *Store) {
+// checkPackageSets expects that image_package_sets has all images and what image_packages says of them.
+func checkPackageSets(t *testing.T, s *Store) {
 	t.Helper()
 	var rows []struct{ ImagePk, One int64 }
 	if err := s.db.Reader().Raw("SELECT ip.image_pk, " + packageAndExcluded + " AS one FROM image_packages ip ORDER BY 1, 2").Scan(&rows).Error; err != nil {
@@ -25,27 +27,27 @@ func checkPackageLists(t *testing.T, s *Store) {
 	for _, row := range rows {
 		want[row.ImagePk] = append(want[row.ImagePk], row.One)
 	}
-	var lists []struct {
+	var sets []struct {
 		ImagePk  int64
-		Packages string
+		Packages []byte
 	}
-	if err := s.db.Reader().Raw("SELECT image_pk, packages FROM image_package_lists").Scan(&lists).Error; err != nil {
+	if err := s.db.Reader().Raw("SELECT image_pk, packages FROM image_package_sets").Scan(&sets).Error; err != nil {
 		t.Error(err)
 	}
-	for _, list := range lists {
-		numbers, err := numbersOf(list.Packages)
+	for _, set := range sets {
+		numbers, err := unpackNumbers(nil, set.Packages)
 		if err != nil {
-			t.Errorf("image %d: %v", list.ImagePk, err)
+			t.Errorf("image %d: %v", set.ImagePk, err)
 		}
-		got[list.ImagePk] = numbers
+		got[set.ImagePk] = numbers
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("image_package_lists (-want +got):\n%s", diff)
+		t.Errorf("image_package_sets (-want +got):\n%s", diff)
 	}
 }
 
-// TestPackageLists reads what images hold with lists, and without one that a process of an earlier version has not written.
-func TestPackageLists(t *testing.T) {
+// TestPackageSets reads what images hold with sets, and without one that a process of an earlier version has not written.
+func TestPackageSets(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, config Config) {
 		s := withFixes(t, config)
 		read := func() map[int64][]int64 {
@@ -63,12 +65,12 @@ func TestPackageLists(t *testing.T) {
 		}
 		// This is what such a process does.
 		leaveBehind(t, s, "CREATE TABLE kept AS SELECT * FROM image_packages WHERE image_pk = 1", "DELETE FROM image_packages WHERE image_pk = 1")
-		if lists := texts(t, s, "SELECT image_pk FROM image_package_lists WHERE image_pk = 1"); len(lists) > 0 {
-			t.Errorf("the list of an image is still there without its packages")
+		if sets := texts(t, s, "SELECT image_pk FROM image_package_sets WHERE image_pk = 1"); len(sets) > 0 {
+			t.Errorf("the set of an image is still there without its packages")
 		}
 		leaveBehind(t, s, "INSERT INTO image_packages SELECT * FROM kept", "DROP TABLE kept")
 		if diff := cmp.Diff(before, read()); diff != "" {
-			t.Errorf("without a list (-want +got):\n%s", diff)
+			t.Errorf("without a set (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -168,4 +170,70 @@ func TestNumberSet(t *testing.T) {
 	if set.has(2) || set.has(1<<50) {
 		t.Error("it has a number that was not added")
 	}
+	set.arrange()
+	for place, n := range set.sorted(nil) {
+		if got := set.place(n); got != place {
+			t.Errorf("%d numbers are less than %d, want %d", got, n, place)
+		}
+	}
+}
+
+// TestPackedNumbers encodes numbers and reads them again, and refuses what is cut off or has numbers that are too great.
+func TestPackedNumbers(t *testing.T) {
+	for _, list := range [][]int64{nil, {0}, {7}, {0, 1, 2, 3}, {2, 128, 129, 300, 20_000, 20_000_000}, {math.MaxInt64 - 1, math.MaxInt64}} {
+		packed := packNumbers(list)
+		got, err := unpackNumbers(nil, packed)
+		if err != nil || !slices.Equal(got, list) {
+			t.Errorf("%v: got %v, %v", list, got, err)
+		}
+		if appended, err := unpackNumbers([]int64{5}, packed); err != nil || !slices.Equal(appended, append([]int64{5}, list...)) {
+			t.Errorf("%v behind 5: got %v, %v", list, appended, err)
+		}
+	}
+	for _, packed := range [][]byte{{0x80}, {1, 0xff}, packNumbers([]int64{math.MaxInt64})[:8], append(packNumbers([]int64{math.MaxInt64}), 1), bytes.Repeat([]byte{0xff}, 11)} {
+		if list, err := unpackNumbers(nil, packed); err == nil {
+			t.Errorf("%x: got %v; want an error", packed, list)
+		}
+	}
+}
+
+// TestEachHeld asks which images hold packages and do not exclude them: a few images, and all that hold them.
+func TestEachHeld(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, config Config) {
+		s := withFixes(t, config)
+		if _, err := s.WantImages(t.Context(), []model.ImageKey{fixKey(3)}); err != nil {
+			t.Fatal(err)
+		}
+		catalog := fixCatalog(2)
+		catalog.Packages[1].Excluded = true
+		if err := scanFixes(t.Context(), s, 3, "d", catalog); err != nil {
+			t.Fatal(err)
+		}
+		var rows []struct{ ImagePk, PackagePk, Excluded int64 }
+		if err := s.db.Reader().Raw("SELECT image_pk, package_pk, excluded FROM image_packages").Scan(&rows).Error; err != nil {
+			t.Fatal(err)
+		}
+		images, packages, excluded := []int64{}, []int64{}, 0
+		want := map[packageInImage]bool{}
+		for _, row := range rows {
+			images, packages = append(images, row.ImagePk), append(packages, row.PackagePk)
+			if excluded += int(row.Excluded); row.Excluded == 0 {
+				want[packageInImage{row.ImagePk, row.PackagePk}] = true
+			}
+		}
+		if excluded == 0 {
+			t.Fatal("no image excludes a package")
+		}
+		for _, few := range []int{0, fewImages} {
+			got := map[packageInImage]bool{}
+			err := eachHeld(s.db.Reader(), s.db.Dialect(), few, distinctIDs(images), distinctIDs(packages), func(id int64, holders []int64) {
+				for _, image := range holders {
+					got[packageInImage{image, id}] = true
+				}
+			})
+			if err != nil || !maps.Equal(got, want) {
+				t.Errorf("%d are a few: got %v, %v; want %v", few, got, err, want)
+			}
+		}
+	})
 }

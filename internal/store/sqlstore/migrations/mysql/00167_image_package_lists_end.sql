@@ -1,0 +1,6 @@
+-- +goose NO TRANSACTION
+-- +goose Up
+DELETE FROM image_package_lists;
+
+-- +goose Down
+SELECT 1;
