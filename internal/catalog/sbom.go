@@ -64,7 +64,7 @@ func createSBOM(ctx context.Context, read readImage, input string, limits Limits
 	}
 	answers := make(chan answer, 1)
 	var abandoned atomic.Bool
-	// Who has the answer finds TMPDIR restored: it would name a folder that is removed then.
+	// TMPDIR is restored before the answer is sent: the caller removes the folder that it names.
 	work := func() (a answer) {
 		defer setTempDir(temporary)()
 		defer func() {

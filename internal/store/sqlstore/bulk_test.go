@@ -301,6 +301,6 @@ func (f filler) historyIn(tx *txn, namespaces int) error {
 	}
 	// As the switch of a result set writes them.
 	const grouped = "c.generation, c.severity, c.kev, c.kind"
-	groups := tx.Table("finding_changes AS c").Select(grouped + ", CASE WHEN c.kind = 0 THEN c.kev ELSE 0 END, COUNT(*), " + tx.Dialect.List("c.package_pk")).Group(grouped)
-	return tx.Execute("INSERT INTO change_packages (generation, severity, kev, kind, newly_kev, changes, packages) ?", groups)
+	groups := tx.Table("finding_changes AS c").Select(grouped + ", CASE WHEN c.kind = 0 THEN c.kev ELSE 0 END, 0, COUNT(*), " + tx.Dialect.List("c.package_pk")).Group(grouped)
+	return tx.Execute("INSERT INTO change_packages (generation, severity, kev, kind, newly_kev, partly, changes, packages) ?", groups)
 }

@@ -2,7 +2,9 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -15,19 +17,19 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
-// checkChangePackages expects that change_packages has the changes of each result set that is or was current, but for those whose changes were deleted.
+// checkChangePackages expects that change_packages has the changes of each result set that is or was current, unless these are too many.
 func checkChangePackages(t *testing.T, s *Store) {
 	t.Helper()
 	tx := s.db.Reader().WithContext(context.Background())
 	type row struct {
-		Generation, Severity, Kev, Kind, NewlyKev, Changes int64
-		Packages                                           string
+		Generation, Severity, Kev, Kind, NewlyKev, Partly, Changes int64
+		Packages                                                   string
 	}
 	want, got := map[row][]int64{}, map[row][]int64{}
 	for statement, lists := range map[string]map[row][]int64{
-		"SELECT c.generation, c.severity, c.kev, c.kind, CASE WHEN c.kev = 1 AND (c.kind = 0 OR c.kind = 2 AND c.reasons LIKE '%kev%') THEN 1 ELSE 0 END AS newly_kev, " +
-			"1 AS changes, c.package_pk AS packages FROM finding_changes c JOIN generations g ON g.number = c.generation WHERE g.current_since > 0": want,
-		"SELECT generation, severity, kev, kind, newly_kev, changes, packages FROM change_packages": got,
+		"SELECT c.generation, c.severity, c.kev, c.kind, " + newlyKEV + " AS newly_kev, CASE WHEN cv.change_id IS NULL THEN 0 ELSE 1 END AS partly, 1 AS changes, c.package_pk AS packages " +
+			"FROM finding_changes c JOIN generations g ON g.number = c.generation LEFT JOIN change_variants cv ON cv.change_id = c.id WHERE g.current_since > 0": want,
+		"SELECT generation, severity, kev, kind, newly_kev, partly, changes, packages FROM change_packages": got,
 	} {
 		var rows []row
 		if err := tx.Raw(statement).Scan(&rows).Error; err != nil {
@@ -35,6 +37,9 @@ func checkChangePackages(t *testing.T, s *Store) {
 		}
 		for _, one := range rows {
 			numbers, err := numbersOf(one.Packages)
+			if one.Partly == 1 {
+				numbers, err = make([]int64, one.Changes), nil // Their packages are not listed.
+			}
 			if err != nil || len(numbers) != int(one.Changes) {
 				t.Errorf("%+v: %d numbers (%v)", one, len(numbers), err)
 			}
@@ -42,6 +47,11 @@ func checkChangePackages(t *testing.T, s *Store) {
 			lists[one] = append(lists[one], numbers...)
 		}
 	}
+	number := map[int64]int{}
+	for one, list := range want {
+		number[one.Generation] += len(list)
+	}
+	maps.DeleteFunc(want, func(one row, _ []int64) bool { return number[one.Generation] > s.listedChanges })
 	for _, lists := range []map[row][]int64{want, got} {
 		for _, list := range lists {
 			slices.Sort(list)
@@ -101,6 +111,7 @@ func TestListedChanges(t *testing.T) {
 		var exploited, critical, opened int
 		for seed := range uint64(15) {
 			random := rand.New(rand.NewPCG(seed, 5))
+			partly := seed%3 == 0
 			run(func(tx *txn) error {
 				for _, statement := range []string{"DELETE FROM change_packages", "DELETE FROM daily_sums"} {
 					if err := tx.Execute(statement); err != nil {
@@ -117,20 +128,32 @@ func TestListedChanges(t *testing.T) {
 				if err := tx.Insert("daily_sums", sumColumns, days, ""); err != nil {
 					return err
 				}
-				if err := tx.Execute("UPDATE generations SET opened = 1"); err != nil {
+				if err := tx.Execute("UPDATE generations SET opened = 1"); err != nil || partly {
 					return err
 				}
 				return tx.Execute("DELETE FROM change_variants")
 			})
-			seers := []store.Namespaces{store.AllNamespaces(), store.OnlyNamespaces("one"), store.OnlyNamespaces("two"), store.OnlyNamespaces("one", "two")}
+			seers := []store.Namespaces{store.AllNamespaces(), store.OnlyNamespaces("one"), store.OnlyNamespaces("two"), store.OnlyNamespaces("one", "two"), store.OnlyNamespaces("none")}
 			var want []answer
 			for _, in := range seers {
 				want = append(want, read(in))
 			}
-			for n, change := range []func(tx *txn) error{
+			changes := []func(tx *txn) error{
 				func(tx *txn) error { return fillChangePackages(tx, config.Type) },
-				func(tx *txn) error { return tx.Execute("DELETE FROM finding_changes") }, // All of it is in change_packages.
-			} {
+				// As a process of a previous version leaves it.
+				func(tx *txn) error {
+					return tx.Execute("DELETE FROM change_packages WHERE generation IN (SELECT x.number FROM (SELECT MAX(number) AS number FROM generations) x)")
+				},
+			}
+			if !partly {
+				changes = append(changes, func(tx *txn) error { // What change_packages has is enough, if there are any changes.
+					if err := errors.Join(tx.Execute("DELETE FROM change_packages"), fillChangePackages(tx, config.Type)); err != nil {
+						return err
+					}
+					return tx.Execute("DELETE FROM finding_changes WHERE id NOT IN (SELECT x.id FROM (SELECT MIN(id) AS id FROM finding_changes GROUP BY generation) x)")
+				})
+			}
+			for n, change := range changes {
 				run(change)
 				for i, in := range seers {
 					got := read(in)
@@ -144,6 +167,13 @@ func TestListedChanges(t *testing.T) {
 					for _, day := range got.Days {
 						opened += day.Opened.Critical
 					}
+				}
+			}
+			// A process of a previous version deletes changes alone.
+			run(func(tx *txn) error { return tx.Execute("DELETE FROM finding_changes") })
+			for _, set := range read(store.OnlyNamespaces("one", "two")).Sets {
+				if set != (store.ChangeCounts{}) {
+					t.Errorf("seed %d: %+v without changes", seed, set)
 				}
 			}
 		}

@@ -38,7 +38,7 @@ func (s *Store) ListCoverage(ctx context.Context, in store.Namespaces, query sto
 		filtered := within(tx.Table("container_coverage AS c"), "c.namespace", in)
 		// Mostly there is one scope. With MariaDB, looking for others takes most of the time.
 		var scopes struct{ First, Last string }
-		if err := tx.Raw("SELECT COALESCE(MIN(scope), '') AS first, COALESCE(MAX(scope), '') AS last FROM container_coverage").Scan(&scopes).Error; err != nil {
+		if err := tx.Raw("SELECT COALESCE((SELECT MIN(scope) FROM container_coverage), '') AS first, COALESCE((SELECT MAX(scope) FROM container_coverage), '') AS last").Scan(&scopes).Error; err != nil {
 			return err
 		}
 		if scopes.First != scopes.Last {

@@ -128,7 +128,7 @@ func (s seen) countAmong(tx *gorm.DB, images []int64) (unplaced bool, findings i
 	}
 	var here int
 	if s.closedHere != nil {
-		err = tx.Table("reached_counts AS c").Where(s.named("c.reach", "c.image_pk")).Select(sumOfReached).Scan(&here).Error
+		err = tx.Table("reached_counts AS c").Where(s.named("c.reach", "c.image_pk")+" AND c.image_pk IN (?)", numberList(images)).Select(sumOfReached).Scan(&here).Error
 	} else {
 		err = tx.Table("(?) AS c", s.elsewhere(tx, nil)).Select(sumOfReached).Scan(&here).Error
 	}

@@ -140,7 +140,7 @@ func (w *switcher) record(changes []change) error {
 		c := &changes[i]
 		w.count(c)
 		w.worst.add(c)
-		w.packages[c.alike()] = append(w.packages[c.alike()], c.packageID)
+		w.list(c)
 		before, err := encodeSide(c.before)
 		if err != nil {
 			return err

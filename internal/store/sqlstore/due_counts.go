@@ -110,6 +110,9 @@ func (c *dueCounter) isDue(f *dueFinding, image int64) bool {
 	})
 }
 
+// maxSharedCounts bounds the counts of packages in images of a class that are kept. If there are more, fewer classes share them.
+const maxSharedCounts = 1_000_000
+
 // each calls visit once for each image that holds packages with findings due in it, with the places of these and their counts. Neither list may be kept.
 func (c *dueCounter) each(visit func(image int64, places []int, counts []dueCount)) error {
 	packages := c.held.ordered()
@@ -118,6 +121,7 @@ func (c *dueCounter) each(visit func(image int64, places []int, counts []dueCoun
 		c.packages[place] = duePackage{id: id, findings: c.held.findings[id], fix: c.r.fixes[id]}
 		c.packages[place].divided = slices.ContainsFunc(c.held.findings[id], func(f *dueFinding) bool { return len(c.suppressed.reaches[f.id]) > 0 })
 	}
+	c.members = min(c.members, maxSharedCounts/max(1, len(packages)))
 	c.shared = slices.Repeat([]dueCount{{fixed: uncounted}}, len(packages)*c.members)
 	var due []int
 	var counts []dueCount
@@ -144,7 +148,7 @@ func (c *dueCounter) count(place int, image int64) dueCount {
 // countIn is count for an image whose class is known, if it is of a single one.
 func (c *dueCounter) countIn(place int, image int64, class int, single bool) dueCount {
 	shared := &dueCount{fixed: uncounted}
-	if single {
+	if single && class < c.members {
 		shared = &c.shared[place*c.members+class]
 	}
 	if shared.fixed != uncounted {

@@ -161,7 +161,7 @@ func (r *fixReader) ownPairs(entries []fixEntry, pairs map[fixPlace][]fixPair) (
 	for held := range own {
 		packages = append(packages, held.packageID)
 	}
-	return shared, own, eachHolding(others, distinctIDs(packages), func(images, packages []int64) error {
+	return shared, own, eachPartOfBoth(others, distinctIDs(packages), func(images, packages []int64) error {
 		return read(r.openFindings(images).Where("ip.package_pk IN ?", packages))
 	})
 }
@@ -264,6 +264,11 @@ func (r *fixReader) sharedPairs(entries []fixEntry, own map[packageInImage]bool,
 
 // holdersWith calls visit for each package of images that they do not exclude and whose row pf of package_fixes meets a condition.
 func (r *fixReader) holdersWith(condition string, images []int64, visit func(image, id int64)) error {
+	return inParts(images, func(part []int64) error { return r.holdersAmong(condition, part, visit) })
+}
+
+// holdersAmong is holdersWith for images whose packages may be in memory together.
+func (r *fixReader) holdersAmong(condition string, images []int64, visit func(image, id int64)) error {
 	lists := make(map[int64][]int64, len(images))
 	var held, chosen numberSet
 	err := eachPackageList(r.tx, r.s.db.Dialect(), images, func(image int64, list []int64) {

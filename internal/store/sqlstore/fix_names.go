@@ -91,8 +91,8 @@ func (r *fixReader) name(entries []fixEntry, fixes []store.Fix, named map[fixPla
 	return nil
 }
 
-// eachHolding calls read for parts of images and of packages.
-func eachHolding(images, packages []int64, read func(images, packages []int64) error) error {
+// eachPartOfBoth calls read for parts of images and of packages.
+func eachPartOfBoth(images, packages []int64, read func(images, packages []int64) error) error {
 	for part := range slices.Chunk(packages, sqldb.MaxIn) {
 		if err := inParts(images, func(some []int64) error { return read(some, part) }); err != nil {
 			return err
@@ -101,10 +101,11 @@ func eachHolding(images, packages []int64, read func(images, packages []int64) e
 	return nil
 }
 
-// mostPairs is how many packages in images a statement looks up that has not only those in which they are asked for.
-const mostPairs = 1000
+// maxPairLookups bounds the images times the packages of a call of eachPair that has several images.
+const maxPairLookups = 1000
 
-// eachPair calls read with images and packages that have all of some packages in images together, each once. Images that are asked about in the same packages are read together.
+// eachPair calls read with lists of images and of packages, so that each pair of an image and a package is in exactly one call. A call can have pairs that nobody asked for. Images that
+// are asked about in the same packages are read together.
 func eachPair(pairs []packageInImage, read func(images, packages []int64) error) error {
 	asked := map[int64][]int64{}
 	for _, one := range pairs {
@@ -118,13 +119,13 @@ func eachPair(pairs []packageInImage, read func(images, packages []int64) error)
 		end, packages := start, []int64(nil)
 		for ; end < len(order); end++ {
 			more := distinctIDs(slices.Concat(packages, asked[order[end]]))
-			if end > start && len(more)*(end-start+1) > mostPairs {
+			if end > start && len(more)*(end-start+1) > maxPairLookups {
 				break
 			}
 			packages = more
 		}
 		images := slices.Sorted(slices.Values(order[start:end]))
-		if err := eachHolding(images, packages, read); err != nil {
+		if err := eachPartOfBoth(images, packages, read); err != nil {
 			return err
 		}
 		start = end

@@ -152,7 +152,7 @@ func (c *tagClosed) without(hidden []*closedFinding, list []int64) *tagClosed {
 // hiddenIn reads which of the divided findings are suppressed in images, by image and package.
 func (r *fixReader) hiddenIn(images []int64, found *closings) (map[[2]int64][]*closedFinding, error) {
 	hidden := map[[2]int64][]*closedFinding{}
-	err := eachHolding(images, found.divided, func(images, findings []int64) error {
+	err := eachPartOfBoth(images, found.divided, func(images, findings []int64) error {
 		var rows []struct{ ImagePk, FindingID int64 }
 		held := r.tx.Table("findings AS f").Joins("CROSS JOIN image_packages ip").
 			Where("f.id IN ? AND ip.package_pk = f.package_pk AND ip.excluded = 0 AND ip.image_pk IN ?", findings, images)

@@ -288,6 +288,9 @@ func (o *overdueReader) ownEntries(images []int64) ([]fixEntry, error) {
 		if slices.Equal(actions, []int64{fixWait}) {
 			rows = rows.Where("x.waits = 1") // An index of these begins with it.
 		}
+		if o.query.KEV {
+			rows = rows.Where("x.kev > 0")
+		}
 		found, err := o.ownEntriesOf(rows.Session(&gorm.Session{}))
 		entries = append(entries, found...)
 		return err

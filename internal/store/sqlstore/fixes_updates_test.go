@@ -79,7 +79,7 @@ func TestEachPair(t *testing.T) {
 		}
 		calls, read := 0, map[packageInImage]bool{}
 		err := eachPair(slices.Collect(maps.Keys(pairs)), func(images, packages []int64) error {
-			if looked := len(images) * len(packages); looked > mostPairs && len(images) > 1 {
+			if looked := len(images) * len(packages); looked > maxPairLookups && len(images) > 1 {
 				t.Errorf("%+v: %d lookups of %d images at a time", number, looked, len(images))
 			}
 			calls++

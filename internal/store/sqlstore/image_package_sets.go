@@ -70,7 +70,7 @@ func unpackNumbers(list []int64, packed []byte) ([]int64, error) {
 			difference, size = binary.Uvarint(packed)
 		}
 		if size <= 0 || difference > uint64(math.MaxInt64-last) { //nolint:gosec // It is not negative.
-			return list, fmt.Errorf("a set of %d numbers in the database ends with %x", len(list), packed)
+			return list, fmt.Errorf("a set in the database is damaged after %d numbers, at %x", len(list), packed[:min(len(packed), binary.MaxVarintLen64)])
 		}
 		last += int64(difference) //nolint:gosec // It is less than the bound.
 		list, packed = append(list, last), packed[size:]

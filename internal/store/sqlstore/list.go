@@ -174,12 +174,12 @@ func (s *Store) chosenImages(tx *gorm.DB, view seen, chosen place, visible visib
 	return filtered, counted, err
 }
 
-// sortedImages reads the first images of a query, sorted by their own columns. Other columns are read of these alone. counted says that the query has the counts of who sees some
-// namespaces.
-func sortedImages(tx, filtered *gorm.DB, view seen, counted bool) ([]imageRow, error) {
+// sortedImages reads the first images of a query, sorted by their own columns. Other columns are read of these alone. ownCounts says that the query has the counts of who sees
+// some namespaces.
+func sortedImages(tx, filtered *gorm.DB, view seen, ownCounts bool) ([]imageRow, error) {
 	counts := map[int64]countsRow{}
 	var ids []int64
-	if counted = counted && view.placed; counted {
+	if ownCounts = ownCounts && view.placed; ownCounts {
 		var found []struct {
 			ID     int64
 			Counts countsRow `gorm:"embedded"`
@@ -201,7 +201,7 @@ func sortedImages(tx, filtered *gorm.DB, view seen, counted bool) ([]imageRow, e
 	switch {
 	case err != nil:
 		return nil, err
-	case !counted:
+	case !ownCounts:
 		return rows, view.limitCounts(tx, rows)
 	}
 	for i := range rows {

@@ -33,7 +33,7 @@ func TestVisible(t *testing.T) {
 				s := openWith(t, config)
 				// So that lists of some images are read in both ways.
 				s.fewImages, s.fewUpdates, s.manyPackages, s.fewChosen, s.keptNumbers, s.fewVisible, s.maxSteps = 1, 1, 1, 0, 6, 3, 1
-				s.holdersPerImage, s.maxClasses, s.firstOwn = 0, 2, 0
+				s.holdersPerImage, s.maxClasses, s.firstOwn, s.listedChanges = 0, 2, 0, 4
 				t.Cleanup(func() { checkHeld(t, s) })
 				return s
 			})

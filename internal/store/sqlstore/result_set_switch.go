@@ -24,7 +24,7 @@ func (s *Store) Switch(ctx context.Context, resultSet int64) (store.ResultSet, e
 		if err := mayFollow(tx.DB, current, next, resultSet); err != nil {
 			return err
 		}
-		w := switcher{txn: tx, current: current.Number, next: next, images: map[int64]*reach{}, reached: reachedDeltas{}, packages: map[alike][]int64{}}
+		w := switcher{txn: tx, current: current.Number, next: next, images: map[int64]*reach{}, reached: reachedDeltas{}, listed: map[alike]*listed{}, listedChanges: s.listedChanges}
 		if err := w.collect(); err != nil {
 			return err
 		}
@@ -83,8 +83,9 @@ type switcher struct {
 	current int64
 	next    *resultSetRow
 	worst   worstChanges
-	// packages are those of the changes that are alike.
-	packages map[alike][]int64
+	// listed are the changes that change_packages gets, by what they have in common; nil if they are more than listedChanges.
+	listed        map[alike]*listed
+	listedChanges int
 	// touched are the packages about which the result sets differ.
 	touched []int64
 	images  map[int64]*reach
@@ -264,7 +265,7 @@ func (w *switcher) publish() error {
 	if err != nil {
 		return err
 	}
-	if err := w.listPackages(); err != nil {
+	if err := w.writeListed(); err != nil {
 		return err
 	}
 	if err := w.open(); err != nil {

@@ -195,7 +195,9 @@ func (s *Store) limitResultSets(tx *gorm.DB, in store.Namespaces, rows []resultS
 		packages := map[int64]*numberSet{}
 		err := view.eachGroup(tx, []int{kindOpened, kindClosed, kindChanged}, part, func(g *changeGroup) {
 			row := byNumber[g.resultSet]
-			row.NewKev += int(max(g.newlyKEV, 0)) * g.changes
+			if g.newlyKEV != kevUnread {
+				row.NewKev += int(g.newlyKEV) * g.changes
+			}
 			switch g.kind {
 			case kindOpened:
 				row.Opened += g.changes
@@ -206,14 +208,17 @@ func (s *Store) limitResultSets(tx *gorm.DB, in store.Namespaces, rows []resultS
 				row.Closed += g.changes
 			default:
 				row.Changed += g.changes
-				if g.newlyKEV < 0 {
+				if g.newlyKEV == kevUnread {
 					exploited = append(exploited, g.resultSet)
 				}
 			}
-			if g.packages == nil {
+			if g.packages == nil && g.partly == 0 {
 				packages = nil
 			}
-			if packages != nil && packages[g.resultSet] == nil {
+			if packages == nil || g.partly == 1 {
+				return
+			}
+			if packages[g.resultSet] == nil {
 				packages[g.resultSet] = &numberSet{}
 			}
 			for _, id := range g.packages {
@@ -224,7 +229,7 @@ func (s *Store) limitResultSets(tx *gorm.DB, in store.Namespaces, rows []resultS
 			return err
 		}
 		err = inParts(distinctIDs(exploited), func(part []int64) error {
-			became := view.keep(all).Where("c.generation IN ? AND c.kev = 1 AND c.kind = ? AND c.reasons LIKE ?", part, kindChanged, "%"+string(store.ReasonKEV))
+			became := view.keep(all).Where("c.generation IN ? AND c.kind = ? AND "+newlyKEV+" = 1", part, kindChanged)
 			return eachRow(became.Select("c.generation, COUNT(*)").Group("c.generation"), func(scan func(...any) error) error {
 				var number int64
 				var changes int

@@ -242,8 +242,8 @@ func (s seen) reachedCounted() string {
 	return "(SELECT xa.reach, xa.image_pk FROM reached xa WHERE xa.reach NOT IN (SELECT q.reach FROM placed_reaches q) UNION ALL " + s.closedCounted("") + ")"
 }
 
-// closedCounted is closed while closedHere is not known, for images y of a condition that begins with AND, and without those in which a reach suppresses no findings. It begins with what is visible, rows
-// ym: a reach can have many other images. Joined without LEFT, MariaDB begins with all rows of reached_counts.
+// closedCounted is closed for images y of a condition that begins with AND, without those in which a reach suppresses no findings. It is for a view whose closedHere is not known. It begins
+// with what is visible, rows ym: a reach can have many other images. Joined without LEFT, MariaDB begins with all rows of reached_counts.
 func (s seen) closedCounted(condition string) string {
 	return "SELECT y.reach, y.image_pk FROM image_namespaces ym CROSS JOIN reached_namespaces y LEFT JOIN reached_counts yc ON yc.reach = y.reach AND yc.image_pk = y.image_pk WHERE " +
 		isWithin("ym.namespace", s.in) + " AND y.image_pk = ym.image_pk AND y.namespace = ym.namespace AND y.partly = 0" + condition +

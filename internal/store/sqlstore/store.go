@@ -69,6 +69,7 @@ type Store struct {
 	fewImages, fewUpdates, manyPackages, fewChosen, lackPart int
 	keptNumbers, fewVisible, maxSteps                        int
 	holdersPerImage, maxClasses, firstOwn, maxJoinedSums     int
+	listedChanges                                            int
 	encoder                                                  *zstd.Encoder
 	decoder                                                  *zstd.Decoder
 	rules                                                    decision.Rules
@@ -89,7 +90,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	s := &Store{
 		clock: config.Clock, log: config.Log, cluster: sqldb.Truncate(config.Cluster, maxIdentifier), changed: make(chan struct{}),
 		rules: config.Rules, policyRows: store.MaxPolicyRows, fewImages: fewImages, fewUpdates: fewUpdates, manyPackages: manyPackages, fewChosen: fewChosen, lackPart: lackPart,
-		keptNumbers: keptNumbers, fewVisible: fewVisible, maxSteps: maxSteps, holdersPerImage: holdersPerImage, maxClasses: maxClasses, firstOwn: firstOwn, maxJoinedSums: maxJoinedSums,
+		keptNumbers: keptNumbers, fewVisible: fewVisible, maxSteps: maxSteps, holdersPerImage: holdersPerImage, maxClasses: maxClasses, firstOwn: firstOwn, maxJoinedSums: maxJoinedSums, listedChanges: listedChanges,
 		matcherVersion: decision.MatcherVersion,
 		matchBounds: matchBounds{
 			one: store.MaxDecisionMatches, all: store.MaxAllDecisionMatches, namespace: store.MaxNamespaceMatches, namespaced: store.MaxNamespacedMatches,

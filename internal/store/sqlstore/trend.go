@@ -193,16 +193,17 @@ func (s *Store) sumsOf(tx *gorm.DB, in store.Namespaces, namespace, from, to str
 	if visible.All() {
 		names, condition = []string{""}, "s.namespace = ''"
 	}
-	sums := tx.Table("daily_sums AS s").Where("s.day >= ? AND s.day <= ?", from, to).Where(condition)
+	sums, sum := tx.Table("daily_sums AS s").Where("s.day >= ? AND s.day <= ?", from, to).Where(condition), "SUM(s.%[1]s) AS %[1]s"
 	if s.db.Dialect().Type() == sqldb.TypeMySQL && len(names) > 0 && len(names) <= s.maxJoinedSums {
 		days := tx.Table("daily_sums AS d").Where("d.day >= ? AND d.day <= ?", from, to).Select("d.day, d.cluster").Group("d.day, d.cluster")
 		rows := "SELECT '" + strings.Join(names, "' AS name UNION ALL SELECT '") + "' AS name"
 		sums = tx.Table("(?) AS c STRAIGHT_JOIN ("+rows+") AS n STRAIGHT_JOIN daily_sums AS s ON s.day = c.day AND s.cluster = c.cluster AND s.namespace = n.name", days)
+		sum = "CAST(SUM(s.%[1]s + 0e0) AS SIGNED) AS %[1]s" // Sums of integers are decimals, which take longer.
 	}
 	if single {
 		return sums.Select("s.*")
 	}
-	return sums.Group("s.day").Select("s.day, SUM(s.images) AS images, SUM(s.scanned) AS scanned, " + perCount("SUM(s.%[1]s) AS %[1]s"))
+	return sums.Group("s.day").Select("s.day, " + fmt.Sprintf(sum, "images") + ", " + fmt.Sprintf(sum, "scanned") + ", " + perCount(sum))
 }
 
 // countByDay counts rows by the day of a column with microseconds, on the days from to to.
