@@ -85,6 +85,8 @@ type fixReader struct {
 	lacked map[int64][]int64
 	// among are the images that are listed, nil for all that run; only those that are not live are read from the tables.
 	among map[int64]bool
+	// targets are those of all images, nil if nobody has read them.
+	targets map[int64][]*dueTarget
 }
 
 // ListFixes implements store.Reader.

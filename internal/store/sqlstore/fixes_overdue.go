@@ -37,7 +37,7 @@ func (r *fixReader) overdueClosed(entries []fixEntry) (map[fixPlace]int, error) 
 	if len(images) > r.s.fewImages { // To read all of them once is faster than to look up many.
 		images = nil
 	}
-	targets, err := due.targets(images, r.narrowed)
+	targets, err := r.dueTargets(due, images)
 	if err != nil {
 		return nil, err
 	}
@@ -113,11 +113,12 @@ func (r *fixReader) overdueEntries() (entries []fixEntry, total int, err error) 
 	if r.among != nil && len(r.among) <= r.s.fewImages { // To read all of them once is faster than to look up many.
 		images = slices.Sorted(maps.Keys(r.among))
 	}
-	targets, err := due.targets(images, r.narrowed)
+	targets, err := r.dueTargets(due, images)
 	if err != nil {
 		return nil, 0, err
 	}
 	if r.among != nil {
+		targets = maps.Clone(targets)
 		maps.DeleteFunc(targets, func(id int64, _ []*dueTarget) bool { return !r.among[id] })
 	}
 	if len(targets) == 0 {
@@ -144,6 +145,20 @@ func (r *fixReader) overdueEntries() (entries []fixEntry, total int, err error) 
 	}
 	own, err := o.ownEntries(images)
 	return r.first(append(entries, own...)), o.total, err
+}
+
+// dueTargets are the targets of images; nil stands for all images, whose targets are read once.
+func (r *fixReader) dueTargets(due *dueReader, images []int64) (map[int64][]*dueTarget, error) {
+	if images != nil {
+		return due.targets(images, r.narrowed)
+	}
+	if r.targets == nil {
+		var err error
+		if r.targets, err = due.targets(nil, r.narrowed); err != nil {
+			return nil, err
+		}
+	}
+	return r.targets, nil
 }
 
 // readRows reads which updates in images have a row of their own; nil stands for all images. Only packages with divided findings have any.
