@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -197,7 +196,7 @@ func (v *changeView) visitListed(g *changeGroup, text string, visit func(g *chan
 		}
 	})
 	if err == nil && number != g.changes {
-		err = fmt.Errorf("the database returned %d of %d numbers of a list; increase max_allowed_packet", number, g.changes)
+		err = errCut(number, g.changes)
 	}
 	if g.changes = len(g.packages); err == nil && g.changes > 0 {
 		visit(g)

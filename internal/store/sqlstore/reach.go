@@ -293,11 +293,16 @@ func eachList(query *gorm.DB, d sqldb.Dialect, by, column string, visit func(id 
 			return fmt.Errorf("a list of %d numbers in the database: %w", count, err)
 		}
 		if len(list) != count {
-			return fmt.Errorf("the database returned %d of %d numbers of a list; increase max_allowed_packet", len(list), count)
+			return errCut(len(list), count)
 		}
 		visit(id, list)
 		return nil
 	})
+}
+
+// errCut says that a database returned some of the numbers of a list: MySQL cuts what exceeds the size of its packets.
+func errCut(returned, of int) error {
+	return fmt.Errorf("the database returned %d of %d numbers of a list; increase max_allowed_packet", returned, of)
 }
 
 // errEnough ends eachRow without an error.
