@@ -7,11 +7,13 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"gorm.io/gorm"
 
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
@@ -183,15 +185,18 @@ func TestListedChanges(t *testing.T) {
 	})
 }
 
-// TestSumsOfNamespaces compares the sums of days that are looked up in the two ways of MySQL.
+// TestSumsOfNamespaces compares trends with the sums of the rows that they are to be made of.
 func TestSumsOfNamespaces(t *testing.T) {
+	const days = 20
+	names := []string{"", "one", "two", "three", "four"}
+	images := func(day, n int) int { return (day*n + 1) * ((day + n) % 4) } // None: there is no row.
 	eachDatabase(t, func(t *testing.T, config Config) {
 		s := openWith(t, config)
 		var values []any
-		for day := range 20 {
-			for n, name := range []string{"", "one", "two", "three", "four"} {
-				if (day+n)%4 != 0 {
-					values = append(values, fmt.Sprintf("2026-01-%02d", day+1), fmt.Sprint("cluster-", n%2), name, day, n, 1, 2, 3, 4, 5, 6, 7, day*n)
+		for day := range days {
+			for n, name := range names {
+				if images(day, n) > 0 {
+					values = append(values, fmt.Sprintf("2026-01-%02d", day+1), fmt.Sprint("cluster-", n%2), name, images(day, n), n, 1, 2, 3, 4, 5, 6, 7, day*n)
 				}
 			}
 		}
@@ -202,21 +207,74 @@ func TestSumsOfNamespaces(t *testing.T) {
 		query := store.TrendQuery{From: time.Date(2026, 1, 3, 0, 0, 0, 0, time.UTC), To: time.Date(2026, 1, 18, 0, 0, 0, 0, time.UTC)}
 		for _, in := range []store.Namespaces{{}, store.AllNamespaces(), store.OnlyNamespaces("one"), store.OnlyNamespaces("one", "three", "gone")} {
 			for _, query.Namespace = range []string{"", "one", "four"} {
-				var answers [2][]store.TrendDay
-				for i := range answers {
-					s.maxJoinedSums = i * maxJoinedSums
-					if answers[i], err = s.Trend(t.Context(), in, query); err != nil {
-						t.Fatal(err)
+				trend, err := s.Trend(t.Context(), in, query)
+				if err != nil {
+					t.Fatal(err)
+				}
+				visible := in.In(query.Namespace)
+				for day := range days {
+					at := time.Date(2026, 1, day+1, 0, 0, 0, 0, time.UTC)
+					var wanted, got [3]int // Images, those that are scanned, and findings with a fix.
+					for n, name := range names {
+						if rows := images(day, n); rows > 0 && !at.Before(query.From) && !at.After(query.To) && (visible.All() && name == "" || slices.Contains(visible.Names(), name)) {
+							wanted = [3]int{wanted[0] + rows, wanted[1] + n, wanted[2] + day*n}
+						}
+					}
+					for i := range trend {
+						if trend[i].Day.Equal(at) {
+							got = [3]int{got[0] + trend[i].Images, got[1] + trend[i].Scanned, got[2] + trend[i].Counts.Fixable}
+						}
+					}
+					if got != wanted {
+						t.Errorf("%v, %q, day %d: %v, wanted %v", in, query.Namespace, day+1, got, wanted)
 					}
 				}
-				if diff := cmp.Diff(answers[0], answers[1]); diff != "" {
-					t.Errorf("%v, %q (-all days +each day):\n%s", in, query.Namespace, diff)
-				}
-				visible := in.All() || len(in.In(query.Namespace).Names()) > 0
-				if (len(answers[1]) > 0) != visible {
-					t.Errorf("%v, %q: %d days", in, query.Namespace, len(answers[1]))
+				if len(trend) > days {
+					t.Errorf("%v, %q: %d days", in, query.Namespace, len(trend))
 				}
 			}
 		}
 	})
+}
+
+// TestSumsAreLookedUp expects that MySQL reads the sums of some days and namespaces only, and those of one day by looking up each namespace.
+func TestSumsAreLookedUp(t *testing.T) {
+	s := openWith(t, Config{Type: sqldb.TypeMySQL, DSN: servers[sqldb.TypeMySQL].migrated(t)})
+	err := s.write(t.Context(), "fill", func(tx *txn) error {
+		var values []any
+		for n := range 50 {
+			for day := range 200 {
+				values = append(values, dayOf(time.Unix(0, 0).AddDate(0, 0, day)), "cluster", fmt.Sprint("namespace-", n), 1, 1, 1, 1, 1, 1, 1, 1, 1, 1)
+			}
+		}
+		return tx.Insert("daily_sums", sumColumns, values, "")
+	})
+	if err == nil {
+		err = analyze(t.Context(), s)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx := s.db.Reader().WithContext(t.Context())
+	for name, sums := range map[string]func(tx *gorm.DB) *gorm.DB{
+		"of some days": func(tx *gorm.DB) *gorm.DB {
+			return s.sumsOf(tx, store.OnlyNamespaces("namespace-1", "namespace-7"), "", "1970-02-01", "1970-03-01")
+		},
+		"of one day": func(tx *gorm.DB) *gorm.DB { return s.sumsOfDay(tx, "1970-02-01") },
+	} {
+		var rows []map[string]any
+		statement := tx.ToSQL(func(tx *gorm.DB) *gorm.DB { return sums(tx).Find(&rows) })
+		if err := tx.Raw("EXPLAIN " + statement).Scan(&rows).Error; err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rows {
+			if strings.HasPrefix(fmt.Sprint(row["table"]), "<derived") {
+				continue
+			}
+			examined, err := strconv.Atoi(fmt.Sprint(row["rows"]))
+			if err != nil || examined > 200 || fmt.Sprint(row["key"]) != "PRIMARY" {
+				t.Errorf("sums %s: %v, wanted at most 200 rows by the primary key", name, row)
+			}
+		}
+	}
 }

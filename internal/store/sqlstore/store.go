@@ -68,7 +68,7 @@ type Store struct {
 	// These are the bounds of this package with these names, but in tests.
 	fewImages, fewUpdates, manyPackages, fewChosen, lackPart int
 	keptNumbers, fewVisible, maxSteps                        int
-	holdersPerImage, maxClasses, firstOwn, maxJoinedSums     int
+	holdersPerImage, maxClasses, firstOwn                    int
 	listedChanges                                            int
 	encoder                                                  *zstd.Encoder
 	decoder                                                  *zstd.Decoder
@@ -90,7 +90,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	s := &Store{
 		clock: config.Clock, log: config.Log, cluster: sqldb.Truncate(config.Cluster, maxIdentifier), changed: make(chan struct{}),
 		rules: config.Rules, policyRows: store.MaxPolicyRows, fewImages: fewImages, fewUpdates: fewUpdates, manyPackages: manyPackages, fewChosen: fewChosen, lackPart: lackPart,
-		keptNumbers: keptNumbers, fewVisible: fewVisible, maxSteps: maxSteps, holdersPerImage: holdersPerImage, maxClasses: maxClasses, firstOwn: firstOwn, maxJoinedSums: maxJoinedSums, listedChanges: listedChanges,
+		keptNumbers: keptNumbers, fewVisible: fewVisible, maxSteps: maxSteps, holdersPerImage: holdersPerImage, maxClasses: maxClasses, firstOwn: firstOwn, listedChanges: listedChanges,
 		matcherVersion: decision.MatcherVersion,
 		matchBounds: matchBounds{
 			one: store.MaxDecisionMatches, all: store.MaxAllDecisionMatches, namespace: store.MaxNamespaceMatches, namespaced: store.MaxNamespacedMatches,

@@ -82,7 +82,7 @@ func (s *Store) compareDay(tx *gorm.DB, today string) (stale []string, fresh []s
 		wanted[row.Namespace] = row
 	}
 	var rows []sumRow
-	if err := tx.Raw("SELECT "+strings.Join(sumColumns, ", ")+" FROM daily_sums WHERE day = ?", today).Scan(&rows).Error; err != nil {
+	if err := s.sumsOfDay(tx, today).Scan(&rows).Error; err != nil {
 		return nil, nil, err
 	}
 	for _, row := range rows {
@@ -96,6 +96,15 @@ func (s *Store) compareDay(tx *gorm.DB, today string) (stale []string, fresh []s
 		fresh = append(fresh, row)
 	}
 	return stale, fresh, nil
+}
+
+// sumsOfDay selects the sums of all namespaces on a day.
+func (s *Store) sumsOfDay(tx *gorm.DB, day string) *gorm.DB {
+	sums := tx.Table("daily_sums AS s").Where("s.day = ?", day).Select("s.*")
+	if s.db.Dialect().Type() == sqldb.TypeMySQL { // Its only key begins with the namespace.
+		sums = tx.Table("(SELECT DISTINCT namespace FROM daily_sums) AS n STRAIGHT_JOIN daily_sums AS s ON s.namespace = n.namespace AND s.day = ?", day).Select("s.*")
+	}
+	return sums
 }
 
 // sumsOfToday sums up what runs now, in the whole cluster and in each namespace.
@@ -183,25 +192,19 @@ func (s *Store) Trend(ctx context.Context, in store.Namespaces, query store.Tren
 	return days, err
 }
 
-// maxJoinedSums is of how many namespaces MySQL looks up sums day by day: its index of them begins with the day. Of more, it takes less time to read all sums of these days.
-const maxJoinedSums = 100
-
 // sumsOf selects the sums s of a namespace on some days, or of all that are visible: of the cluster as a whole, or of each of some namespaces.
 func (s *Store) sumsOf(tx *gorm.DB, in store.Namespaces, namespace, from, to string) *gorm.DB {
-	visible, single := in.In(namespace), in.All() || namespace != ""
-	names, condition := visible.Names(), isWithin("s.namespace", visible)
-	if visible.All() {
-		names, condition = []string{""}, "s.namespace = ''"
+	visible, condition := in.In(namespace), "s.namespace = ''"
+	if !visible.All() {
+		condition = isWithin("s.namespace", visible)
 	}
-	sums, sum := tx.Table("daily_sums AS s").Where("s.day >= ? AND s.day <= ?", from, to).Where(condition), "SUM(s.%[1]s) AS %[1]s"
-	if s.db.Dialect().Type() == sqldb.TypeMySQL && len(names) > 0 && len(names) <= s.maxJoinedSums {
-		days := tx.Table("daily_sums AS d").Where("d.day >= ? AND d.day <= ?", from, to).Select("d.day, d.cluster").Group("d.day, d.cluster")
-		rows := "SELECT '" + strings.Join(names, "' AS name UNION ALL SELECT '") + "' AS name"
-		sums = tx.Table("(?) AS c STRAIGHT_JOIN ("+rows+") AS n STRAIGHT_JOIN daily_sums AS s ON s.day = c.day AND s.cluster = c.cluster AND s.namespace = n.name", days)
-		sum = "CAST(SUM(s.%[1]s + 0e0) AS SIGNED) AS %[1]s" // Sums of integers are decimals, which take longer.
-	}
-	if single {
+	sums := tx.Table("daily_sums AS s").Where("s.day >= ? AND s.day <= ?", from, to).Where(condition)
+	if in.All() || namespace != "" {
 		return sums.Select("s.*")
+	}
+	sum := "SUM(s.%[1]s) AS %[1]s"
+	if s.db.Dialect().Type() == sqldb.TypeMySQL {
+		sum = "CAST(SUM(s.%[1]s + 0e0) AS SIGNED) AS %[1]s" // Sums of integers are decimals, which take longer.
 	}
 	return sums.Group("s.day").Select("s.day, " + fmt.Sprintf(sum, "images") + ", " + fmt.Sprintf(sum, "scanned") + ", " + perCount(sum))
 }
