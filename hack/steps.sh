@@ -20,7 +20,7 @@ run() {
 	if [[ -z "$prefix" ]]; then
 		{ time make "$step" >&3 2>&4; } 3>&1 4>&2 2>"$results/time-$step" || status=$?
 	else
-		{ time make "$step" 2>&1 | sed -u "s/^/$prefix/" >&3; } 3>&1 2>"$results/time-$step" || status=$?
+		{ time make "$step" 2>&1 | tee "$results/log-$step" | sed -u "s/^/$prefix/" >&3; } 3>&1 2>"$results/time-$step" || status=$?
 	fi
 	figures=$(tail -n 1 "$results/time-$step")
 	awk -v step="$step" '{ printf "%-20s %8.0f %8.0f\n", step, $1, $2 + $3 }' <<<"$figures" >>"$results/rows"
@@ -69,7 +69,14 @@ wait
 printf '\n%-20s %8s %8s\n' step 'wall s' 'CPU s'
 cat "$results/rows"
 if [[ -e "$results/failed" ]]; then
-	while read -r step; do printf 'FAIL\tmake %s: the step %s failed\n' "$name" "$step" >&2; done <"$results/failed"
+	while read -r step; do
+		# What failed can be far above, between the output of other steps.
+		if [[ -e "$results/log-$step" ]]; then
+			printf '\nWhat the step %s printed about failures:\n' "$step" >&2
+			grep -aE -m 20 -A 10 -- '--- FAIL|^FAIL|^panic:|^fatal error:|WARNING: DATA RACE|^ +[0-9]+\) \[|^make.*\*\*\*' "$results/log-$step" | head -n 100 >&2 || true
+		fi
+		printf 'FAIL\tmake %s: the step %s failed\n' "$name" "$step" >&2
+	done <"$results/failed"
 	exit 1
 fi
 printf '\nok  \tmake %s\t%ds\n' "$name" "$SECONDS"
