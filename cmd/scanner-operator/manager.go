@@ -120,6 +120,8 @@ file in the data directory. The environment variable MEMORY_LIMIT is the memory 
 		"Retention period of events; a client that was disconnected for longer must reload the current state")
 	flags.DurationVar(&opts.HistoryRetention, "history-retention", setup.DefaultHistoryRetention,
 		"Retention period of closed findings, recorded changes and terminated workloads")
+	flags.DurationVar(&opts.DecisionRetention, "decision-retention", setup.DefaultDecisionRetention,
+		"Retention period of decisions about findings that have ended: those of exceptions, and of VEX documents that apply in full")
 	flags.StringVar(&opts.ClusterName, "cluster-name", os.Getenv("CLUSTER_NAME"), "Name of this cluster in the recorded history (environment variable CLUSTER_NAME)")
 	addScanFlags(cmd, &opts.Scans)
 	flags.StringVar(&logLevel, "log-level", "info", "Log level: error, info or debug")

@@ -22,12 +22,19 @@ type diary struct {
 	recorded chan time.Time
 	pruned   []time.Time
 	err      error
+
+	prunedDecisions []time.Time
 }
 
 func (d *diary) RecordDay(context.Context) error {
 	if d.err == nil {
 		d.recorded <- d.clock.Now()
 	}
+	return d.err
+}
+
+func (d *diary) PruneDecisions(_ context.Context, before time.Time) error {
+	d.prunedDecisions = append(d.prunedDecisions, before)
 	return d.err
 }
 
@@ -99,7 +106,7 @@ func TestPrunesWhatIsOlderThanTheRetention(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	a.Retention = 24 * time.Hour
+	a.Retention, a.DecisionRetention = 24*time.Hour, 48*time.Hour
 	d.clock.Step(pruneInterval)
 	if err := r.prune(t.Context()); err != nil {
 		t.Fatal(err)
@@ -107,5 +114,19 @@ func TestPrunesWhatIsOlderThanTheRetention(t *testing.T) {
 	want := []time.Time{began.Add(-DefaultRetention), began.Add(pruneInterval - 24*time.Hour)}
 	if diff := cmp.Diff(want, d.pruned); diff != "" {
 		t.Error(diff)
+	}
+	want = []time.Time{began.Add(-DefaultDecisionRetention), began.Add(pruneInterval - 48*time.Hour)}
+	if diff := cmp.Diff(want, d.prunedDecisions); diff != "" {
+		t.Errorf("decisions: %s", diff)
+	}
+	d.err = errors.New("broken")
+	for range 2 {
+		d.clock.Step(pruneInterval)
+		if err := r.prune(t.Context()); !errors.Is(err, d.err) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if len(d.pruned) != 2 || len(d.prunedDecisions) != 4 {
+		t.Errorf("pruned %d times and decisions %d times, want another attempt at decisions after each error, and nothing else before it", len(d.pruned), len(d.prunedDecisions))
 	}
 }

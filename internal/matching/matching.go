@@ -40,6 +40,8 @@ const (
 	maxFailure = 1 << 10
 	// DefaultRetention is how long history is kept when nothing else is asked for.
 	DefaultRetention = 90 * 24 * time.Hour
+	// DefaultDecisionRetention is how long decisions that have ended are kept when nothing else is asked for: two years, since auditors ask about the year before.
+	DefaultDecisionRetention = 2 * 365 * 24 * time.Hour
 	// pruneInterval is how often the store is pruned when no database changes.
 	pruneInterval = time.Hour
 	// firstRetry is when a package whose matching failed is matched again: that time doubles up to retryFailedAfter, which is how often all of them are.
@@ -95,6 +97,8 @@ type Matcher struct {
 	// Retention is how long findings that closed, what result sets changed, and where images ran are kept; New sets DefaultRetention. It
 	// must not change once Run was called.
 	Retention time.Duration
+	// DecisionRetention is how long decisions about findings are kept after their end; New sets DefaultDecisionRetention. It must not change once Run was called.
+	DecisionRetention time.Duration
 	// MissingChanged is called when Missing returns something new, unless it is nil. It must not change once Run was called.
 	MissingChanged func()
 	// Tracer records traces of what is matched and taken in; New sets one that records none. It must not change once Run was called.
@@ -121,7 +125,7 @@ type Matcher struct {
 // New returns a Matcher; Run has to be called for anything to be matched.
 func New(s Store, library Library, observer Observer, clk clock.Clock, log logr.Logger) *Matcher {
 	a := &Matcher{
-		Retention: DefaultRetention, patience: decodePatience, Tracer: noop.NewTracerProvider().Tracer(""),
+		Retention: DefaultRetention, DecisionRetention: DefaultDecisionRetention, patience: decodePatience, Tracer: noop.NewTracerProvider().Tracer(""),
 		store: s, library: library, observer: observer, clock: clk, log: log, wake: make(chan struct{}, 1),
 	}
 	a.LimitDecoding(DefaultDecodeMemory)

@@ -58,6 +58,12 @@ const (
 	maxClusterName          = 63
 )
 
+// Bounds of Options.DecisionRetention.
+const (
+	DefaultDecisionRetention = matching.DefaultDecisionRetention
+	minDecisionRetention     = 24 * time.Hour
+)
+
 // Bounds of Options.AddressConnections.
 const (
 	DefaultAddressConnections = server.DefaultAddressConnections
@@ -136,6 +142,9 @@ type Options struct {
 	// HistoryRetention is how long findings that closed, what databases changed, and where images ran are kept; at least a day, 0 for
 	// DefaultHistoryRetention.
 	HistoryRetention time.Duration
+	// DecisionRetention is how long decisions of exceptions, and those of VEX documents that apply in full, are kept after their end; at least a day, 0 for
+	// DefaultDecisionRetention.
+	DecisionRetention time.Duration
 	// ClusterName names the cluster in what is kept of when images ran; it may be empty.
 	ClusterName string
 	// OwnerKeys are the keys of labels and annotations that name the owners of workloads, in order of preference; at most 16. Without any,
@@ -349,6 +358,12 @@ func (o *Options) validateHistory() error {
 	}
 	if o.HistoryRetention < minHistoryRetention {
 		return fmt.Errorf("--history-retention=%s: use at least %s", o.HistoryRetention, minHistoryRetention)
+	}
+	if o.DecisionRetention == 0 {
+		o.DecisionRetention = DefaultDecisionRetention
+	}
+	if o.DecisionRetention < minDecisionRetention {
+		return fmt.Errorf("--decision-retention=%s: use at least %s", o.DecisionRetention, minDecisionRetention)
 	}
 	if len(o.ClusterName) > maxClusterName || !utf8.ValidString(o.ClusterName) {
 		return fmt.Errorf("--cluster-name has %d bytes: use valid UTF-8 of at most %d bytes", len(o.ClusterName), maxClusterName)

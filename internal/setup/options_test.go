@@ -72,6 +72,8 @@ func TestHistoryOptions(t *testing.T) {
 		"defaults":                {Options{}, ""},
 		"a day and a long name":   {Options{HistoryRetention: 24 * time.Hour, ClusterName: strings.Repeat("c", 63)}, ""},
 		"less than a day":         {Options{HistoryRetention: 23 * time.Hour}, "--history-retention=23h0m0s: use at least 24h0m0s"},
+		"decisions for a day":     {Options{DecisionRetention: 24 * time.Hour}, ""},
+		"decisions for hours":     {Options{DecisionRetention: 23 * time.Hour}, "--decision-retention=23h0m0s: use at least 24h0m0s"},
 		"too long a cluster name": {Options{ClusterName: strings.Repeat("c", 64)}, "--cluster-name has 64 bytes"},
 		"a name that is no text":  {Options{ClusterName: "\xff"}, "--cluster-name has 1 bytes: use valid UTF-8"},
 	}
@@ -81,7 +83,7 @@ func TestHistoryOptions(t *testing.T) {
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
-			if err == nil && tt.options.HistoryRetention == 0 {
+			if err == nil && (tt.options.HistoryRetention == 0 || tt.options.DecisionRetention == 0) {
 				t.Error("there is no default")
 			}
 		})

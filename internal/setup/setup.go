@@ -175,7 +175,7 @@ func (o *Operator) wire(ctx context.Context) error {
 		return err
 	}
 	matcher := matching.New(o.store, library, observer, clock.RealClock{}, opts.Log.WithName("matching"))
-	matcher.Retention, matcher.Tracer = opts.HistoryRetention, o.traces.Tracer("matching")
+	matcher.Retention, matcher.DecisionRetention, matcher.Tracer = opts.HistoryRetention, opts.DecisionRetention, o.traces.Tracer("matching")
 	matcher.LimitDecoding(memory() / decodeShare)
 	// Without this, whoever asks right after a start would find no database in use.
 	if err := matcher.Refresh(ctx); err != nil && !errors.Is(err, store.ErrUnavailable) {

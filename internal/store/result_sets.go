@@ -161,6 +161,9 @@ type ResultSets interface {
 	// outside that were uploaded before it, of images that nothing runs and no scope keeps; size classes of repositories without an image,
 	// what RecordChange keeps of objects that it was not called for since, and shared databases that were not completed within an hour. It works in short transactions.
 	Prune(ctx context.Context, before time.Time) error
+	// PruneDecisions deletes the decisions that ended before the given time: of exceptions, and of VEX documents those with Full. The last one of an object
+	// stays while the object is not known to be gone: the last SyncDecisions of its source since the store was opened was given it, or there was none. It works in short transactions.
+	PruneDecisions(ctx context.Context, before time.Time) error
 }
 
 // ChangeKind says what became of a finding.

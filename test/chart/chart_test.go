@@ -146,6 +146,7 @@ func TestArguments(t *testing.T) {
 				"--metrics-bind-address=:8443", "--health-probe-bind-address=:8081",
 				"--data-dir=/var/lib/scanner-operator", "--vulnerability-database-interval=2h", "--log-level=info",
 				"--history-retention=2160h",
+				"--decision-retention=17520h",
 				"--event-retention=72h",
 				"--api-connections-per-address=200",
 				"--write-exceptions=true", "--trust-exception-authors=true",
@@ -169,8 +170,8 @@ func TestArguments(t *testing.T) {
 			want:   []string{"--api-connections-per-address=-1"},
 		},
 		"history": {
-			values: `{history: {retention: 720h}, events: {retention: 24h}, clusterName: production}`,
-			want:   []string{"--history-retention=720h", "--event-retention=24h", "--cluster-name=production"},
+			values: `{history: {retention: 720h}, decisions: {retention: 61320h}, events: {retention: 24h}, clusterName: production}`,
+			want:   []string{"--history-retention=720h", "--decision-retention=61320h", "--event-retention=24h", "--cluster-name=production"},
 		},
 		"the sample database": {
 			values: `vulnerabilityDatabase: {sample: true}`,

@@ -215,6 +215,7 @@ func (s *Store) SyncDecisions(ctx context.Context, source string, decisions []st
 		if plan, err = planDecisions(tx, source, decisions, s.now()); err != nil {
 			return err
 		}
+		s.existing.set(source, plan.wanted)
 		// What decisions match is looked up once, in the transaction that writes, unless all of them are likely to be refused again.
 		if settled = !behind && s.refusals.have(source, plan.begin); settled {
 			err = plan.bound(tx, source, s.matchBounds)

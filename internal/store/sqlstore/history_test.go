@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -31,7 +32,9 @@ func TestSettledHistoryIsNotWritten(t *testing.T) {
 		"RecordUses":     func() error { return s.RecordUses(ctx, "scope", uses) },
 		"RecordCoverage": func() error { return s.RecordCoverage(ctx, "scope", covered) },
 		"RecordDay":      func() error { return s.RecordDay(ctx) },
-		"Prune":          func() error { return s.Prune(ctx, time.Now().Add(-time.Hour)) },
+		"Prune": func() error {
+			return errors.Join(s.PruneDecisions(ctx, time.Now()), s.Prune(ctx, time.Now().Add(-time.Hour)))
+		},
 	}
 	// What the first rounds write depends on the order of the calls, which is random; the last one writes nothing.
 	for round := range 3 {

@@ -36,11 +36,10 @@ func (s *Store) Prune(ctx context.Context, before time.Time) error {
 		{action: "DELETE FROM findings", table: "findings", column: "package_pk", condition: "until_gen <= ?", values: []any{closed}},
 		{action: "DELETE FROM image_presences", table: "image_presences", column: "id", condition: endedPresence, values: []any{micros(before)}},
 		{action: "DELETE FROM reports", table: "reports", column: "id", condition: unusedReport, values: []any{micros(before)}},
-		// Documents change more often than exceptions, and each change is a new row. What counts as exceptions do stays as those do. No text within the JSON
-		// has this: its quotation marks are escaped.
+		// Documents change more often than exceptions, and each change is a new row. What counts as exceptions do stays as those do.
 		{
 			action: "DELETE FROM decisions", table: "decisions", column: "id", values: []any{micros(before)},
-			condition: `source = 'vex' AND until_time < ? AND spec NOT LIKE '%"full":true%'`,
+			condition: "source = '" + store.DecisionSourceVEX + "' AND until_time < ? AND NOT " + countsInFull,
 		},
 		{action: "DELETE FROM rollouts", table: "rollouts", column: "id", condition: "at < ?", values: []any{micros(before)}},
 		// Answers have no history: only the current ones and those of the next result set are ever read.

@@ -63,6 +63,7 @@ type Store struct {
 	// matcherVersion is decision.MatcherVersion, but in tests.
 	matcherVersion int64
 	refusals       refusals
+	existing       existing
 	// policyRows is store.MaxPolicyRows, but in tests.
 	policyRows int
 	// These are the bounds of this package with these names, but in tests.

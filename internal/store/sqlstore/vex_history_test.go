@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-// TestVEXHistory: statements that have ended are deleted after the retention, and decisions that apply in full stay, whatever texts documents have.
+// TestVEXHistory: statements that have ended are deleted after the retention, and decisions that apply in full after that of decisions, whatever texts documents have.
 func TestVEXHistory(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, config Config) {
 		clk := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -37,19 +38,32 @@ func TestVEXHistory(t *testing.T) {
 		clk.Step(time.Minute)
 		sync()
 		clk.Step(time.Hour)
+		expect := func(step string, want ...string) {
+			t.Helper()
+			page, err := s.ListDecisions(t.Context(), store.AllNamespaces(), store.DecisionQuery{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, d := range page.Decisions {
+				got = append(got, d.Vulnerabilities...)
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s: %s", step, diff)
+			}
+		}
+		if err := s.PruneDecisions(t.Context(), clk.Now().Add(-time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		expect("those that ended at the time", `"full":true}`, "CVE-0", `\"full":true}`, `x"],"full":true}`)
 		if err := s.Prune(t.Context(), clk.Now()); err != nil {
 			t.Fatal(err)
 		}
-		page, err := s.ListDecisions(t.Context(), store.AllNamespaces(), store.DecisionQuery{})
-		if err != nil {
+		expect("after the retention", "CVE-0")
+		if err := s.PruneDecisions(t.Context(), clk.Now()); err != nil {
 			t.Fatal(err)
 		}
-		var got []string
-		for _, d := range page.Decisions {
-			got = append(got, d.Vulnerabilities...)
-		}
-		if diff := cmp.Diff([]string{"CVE-0"}, got); diff != "" {
-			t.Errorf("decisions after the retention: %s", diff)
-		}
+		expect("after the retention of decisions")
 	})
 }

@@ -91,6 +91,7 @@ func (f *fixture) decideAndRestore(t *testing.T, random *rand.Rand) {
 			f.expireAll(t, now.Add(time.Minute), during, len(applied))
 			f.decide(t)
 		}
+		must(t, f.PruneDecisions(t.Context(), f.clock.Now().Add(time.Second)))
 		if diff := cmp.Diff(before, f.everything(t)); diff != "" {
 			t.Fatalf("step %d: after %+v %s (-before +after):\n%s", step, applied, how, diff)
 		}

@@ -242,8 +242,9 @@ var imageTests = map[string]func(*testing.T, *fixture){
 			"DeleteImage": func(ctx context.Context) error {
 				return f.Store.DeleteImage(ctx, store.AllNamespaces(), store.AllNamespaces(), key.ImageID)
 			},
-			"Prune":      func(ctx context.Context) error { return f.Store.Prune(ctx, time.Now()) },
-			"RecordUses": func(ctx context.Context) error { return f.RecordUses(ctx, "s", []store.Use{{Image: key}}) },
+			"Prune":          func(ctx context.Context) error { return f.Store.Prune(ctx, time.Now()) },
+			"PruneDecisions": func(ctx context.Context) error { return f.PruneDecisions(ctx, time.Now()) },
+			"RecordUses":     func(ctx context.Context) error { return f.RecordUses(ctx, "s", []store.Use{{Image: key}}) },
 			"Changes": func(ctx context.Context) error {
 				_, err := f.Changes(ctx, store.AllNamespaces(), store.ChangeQuery{})
 				return err
