@@ -54,9 +54,11 @@ func (r *fixReader) baseChildren(tops map[layer][]*baseTag) (map[layer][]int64, 
 		})
 	}
 	err := inParts(slices.Sorted(maps.Keys(byImage)), func(part []int64) error {
-		children := r.tx.Table("image_layers AS t").Joins("CROSS JOIN image_layers l").Joins("CROSS JOIN images i").
-			Where("t.image_pk IN ? AND "+isBuiltOn, part).
-			Where("i.id = l.image_pk AND i.matched_at > 0").Session(&gorm.Session{})
+		children := r.tx.Table("image_layers AS t").Joins("CROSS JOIN image_layers l").Where("t.image_pk IN ? AND "+isBuiltOn, part).Session(&gorm.Session{})
+		if r.query.Overdue { // Others have no overdue findings.
+			return read(children)
+		}
+		children = children.Joins("CROSS JOIN images i").Where("i.id = l.image_pk AND i.matched_at > 0").Session(&gorm.Session{})
 		switch {
 		case r.among == nil:
 			return read(children.Where("EXISTS (SELECT 1 FROM image_uses u WHERE u.image_pk = l.image_pk)"))
