@@ -5,8 +5,6 @@ import (
 	"slices"
 
 	"gorm.io/gorm"
-
-	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // overdueReader makes the entries of images that are not live, of the overdue findings that its counter counts.
@@ -51,7 +49,7 @@ func (r *fixReader) overdueEntries() (entries []fixEntry, total int, err error) 
 	if o.counter, err = due.dueCounter(held, images, targets); err != nil {
 		return nil, 0, err
 	}
-	if err := o.readRows(images); err != nil {
+	if err := o.readRows(images, due.fixes); err != nil {
 		return nil, 0, err
 	}
 	o.prune(held.findings, due.fixes)
@@ -80,8 +78,15 @@ func (r *fixReader) dueTargets(due *dueReader, images []int64) (map[int64][]*due
 }
 
 // readRows reads which updates in images have a row of their own; nil stands for all images. Only packages with divided findings have any.
-func (o *overdueReader) readRows(images []int64) error {
+func (o *overdueReader) readRows(images []int64, fixes map[int64]*packageFix) error {
 	o.rows = map[fixPlace]bool{}
+	divided := false
+	for _, fix := range fixes {
+		divided = divided || fix.Divided != 0
+	}
+	if !divided {
+		return nil
+	}
 	return eachPart(images, func(part []int64) error {
 		rows := of(o.tx.Table("image_fixes AS x").Where("x.action = ?", fixUpdate), "x.image_pk", part).Select("x.image_pk, x.package_pk")
 		return eachRow(rows, func(scan func(...any) error) error {
@@ -275,7 +280,7 @@ func (o *overdueReader) ownEntriesOf(rows *gorm.DB) ([]fixEntry, error) {
 	}
 	room := o.query.Limit() + 1
 	few := max(1, o.s.firstOwn*room)
-	// Without this, databases join the images of all rows, and sort these.
+	// Without this, databases sort all rows.
 	var last []imageFix
 	err := rows.Select("x.waits, x.risk_micros, x.fingerprint").Order("x.waits, x.risk_micros DESC, x.fingerprint").Offset(few - 1).Limit(1).Scan(&last).Error
 	if err != nil {
@@ -285,36 +290,41 @@ func (o *overdueReader) ownEntriesOf(rows *gorm.DB) ([]fixEntry, error) {
 		f := &last[0]
 		first := rows.Where("(x.waits < ? OR x.waits = ? AND (x.risk_micros > ? OR x.risk_micros = ? AND x.fingerprint <= ?))",
 			f.Waits, f.Waits, f.RiskMicros, f.RiskMicros, f.Fingerprint)
-		entries, err := o.readOwn(first, few, room)
-		if err != nil || len(entries) == room {
+		entries, err := o.readOwn(first, room)
+		if err != nil || len(entries) >= room {
 			return entries, err
 		}
 	}
-	return o.readOwn(rows, -1, room)
+	return o.readOwn(rows, room)
 }
 
-// readOwn reads the first entries of rows x of image_fixes, in their order: as many as there is room for, of so many rows at most, or of all if limit is -1.
-func (o *overdueReader) readOwn(rows *gorm.DB, limit, room int) (entries []fixEntry, err error) {
-	named := rows.Joins("JOIN images i ON i.id = x.image_pk").Select("x.*, i.image_id, i.platform")
-	ordered, err := fromToken(o.tx.Table("(?) AS l", named), o.query.Token, o.token, fixOrder)
-	if err != nil {
-		return nil, err
+// readOwn reads entries of rows x of image_fixes behind the page's token: as many as there is room for at least, if there are. Thousands of images on a base can
+// have the same, so that they are named once it is known which ones the page can show.
+func (o *overdueReader) readOwn(rows *gorm.DB, room int) ([]fixEntry, error) {
+	type counted struct {
+		fix     imageFix
+		overdue int
 	}
-	ordered = ordered.Order(sqldb.OrderBy(fixOrder)).Limit(limit).
-		Select("l.image_pk, l.action, l.package_pk, l.fingerprint, l.waits, l.risk_micros, l.kev, l.findings, l.image_id, l.platform")
-	err = eachRow(ordered, func(scan func(...any) error) error {
-		var e fixEntry
-		f := &e.Fix
-		if err := scan(&f.ImagePk, &f.Action, &f.PackagePk, &f.Fingerprint, &f.Waits, &f.RiskMicros, &f.Kev, &f.Findings, &e.ImageID, &e.Platform); err != nil {
+	same := map[counted][]int64{}
+	err := eachRow(rows.Select("x.image_pk, x.action, x.package_pk, x.fingerprint, x.waits, x.risk_micros, x.kev, x.findings"), func(scan func(...any) error) error {
+		var f imageFix
+		if err := scan(&f.ImagePk, &f.Action, &f.PackagePk, &f.Fingerprint, &f.Waits, &f.RiskMicros, &f.Kev, &f.Findings); err != nil {
 			return err
 		}
-		if e.Overdue = o.own[e.place()]; e.Overdue == 0 {
-			return nil
-		}
-		if entries = append(entries, e); len(entries) == room {
-			return errEnough
+		image := f.ImagePk
+		overdue := o.own[fixPlace{image, f.Action, f.PackagePk}]
+		if f.ImagePk = 0; overdue > 0 {
+			same[counted{f, overdue}] = append(same[counted{f, overdue}], image)
 		}
 		return nil
 	})
-	return entries, err
+	if err != nil {
+		return nil, err
+	}
+	groups := make([]fixGroup, 0, len(same))
+	for of, images := range same {
+		groups = append(groups, fixGroup{fix: of.fix, images: images, overdue: of.overdue})
+	}
+	slices.SortFunc(groups, func(a, b fixGroup) int { return a.compare(&b) })
+	return o.entriesOf(groups, room)
 }
