@@ -290,41 +290,57 @@ func (o *overdueReader) ownEntriesOf(rows *gorm.DB) ([]fixEntry, error) {
 		f := &last[0]
 		first := rows.Where("(x.waits < ? OR x.waits = ? AND (x.risk_micros > ? OR x.risk_micros = ? AND x.fingerprint <= ?))",
 			f.Waits, f.Waits, f.RiskMicros, f.RiskMicros, f.Fingerprint)
-		entries, err := o.readOwn(first, room)
+		entries, err := o.readOwn(first, few, room)
 		if err != nil || len(entries) >= room {
 			return entries, err
 		}
 	}
-	return o.readOwn(rows, room)
+	return o.readOwn(rows, few, room)
+}
+
+// overdueFix is an action that has the same overdue findings in some images.
+type overdueFix struct {
+	fix     imageFix
+	overdue int
 }
 
 // readOwn reads entries of rows x of image_fixes behind the page's token: as many as there is room for at least, if there are. Thousands of images on a base can
-// have the same, so that they are named once it is known which ones the page can show.
-func (o *overdueReader) readOwn(rows *gorm.DB, room int) ([]fixEntry, error) {
-	type counted struct {
-		fix     imageFix
-		overdue int
-	}
-	same := map[counted][]int64{}
+// have the same, so that they are named once it is known which ones the page can show. If there are more than a few groups of these, the first ones are kept.
+func (o *overdueReader) readOwn(rows *gorm.DB, few, room int) ([]fixEntry, error) {
+	same, most := map[overdueFix][]int64{}, few
 	err := eachRow(rows.Select("x.image_pk, x.action, x.package_pk, x.fingerprint, x.waits, x.risk_micros, x.kev, x.findings"), func(scan func(...any) error) error {
 		var f imageFix
 		if err := scan(&f.ImagePk, &f.Action, &f.PackagePk, &f.Fingerprint, &f.Waits, &f.RiskMicros, &f.Kev, &f.Findings); err != nil {
 			return err
 		}
-		image := f.ImagePk
-		overdue := o.own[fixPlace{image, f.Action, f.PackagePk}]
-		if f.ImagePk = 0; overdue > 0 {
-			same[counted{f, overdue}] = append(same[counted{f, overdue}], image)
+		image, overdue := f.ImagePk, o.own[fixPlace{f.ImagePk, f.Action, f.PackagePk}]
+		if overdue == 0 {
+			return nil
+		}
+		f.ImagePk = 0
+		same[overdueFix{f, overdue}] = append(same[overdueFix{f, overdue}], image)
+		if len(same) > most {
+			first := o.firstGroups(groupsOf(same), room)
+			clear(same)
+			for i := range first {
+				same[overdueFix{first[i].fix, first[i].overdue}] = first[i].images
+			}
+			most = max(few, 2*len(same))
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
+	return o.entriesOf(groupsOf(same), room)
+}
+
+// groupsOf are the groups of actions that are the same in some images, in order.
+func groupsOf(same map[overdueFix][]int64) []fixGroup {
 	groups := make([]fixGroup, 0, len(same))
-	for of, images := range same {
-		groups = append(groups, fixGroup{fix: of.fix, images: images, overdue: of.overdue})
+	for one, images := range same {
+		groups = append(groups, fixGroup{fix: one.fix, images: images, overdue: one.overdue})
 	}
 	slices.SortFunc(groups, func(a, b fixGroup) int { return a.compare(&b) })
-	return o.entriesOf(groups, room)
+	return groups
 }
