@@ -100,7 +100,7 @@ func (c *closedCounter) count(action, fix, image int64) int {
 	return number
 }
 
-// counts counts the findings of an image that a newer tag closes, once for all images of a class unless decisions suppress some in some images.
+// counts has the numbers of findings of an image that a newer tag closes, counted once for all images of a class unless decisions suppress some in some images.
 func (c *closedCounter) counts(fix, image int64) *closedCounts {
 	class, single := c.due.classes[image]
 	single = single && !c.divided[fix]

@@ -170,11 +170,11 @@ func TestNumberSet(t *testing.T) {
 	if set.has(2) || set.has(1<<50) {
 		t.Error("it has a number that was not added")
 	}
-	var close numberSet // Its numbers are close enough to each other for a row.
+	var near numberSet // Its numbers are close enough to each other for a row.
 	for _, n := range []int64{700, 1300, 1301, 5000} {
-		close.add(n)
+		near.add(n)
 	}
-	for _, s := range []*numberSet{{}, &close, &set} {
+	for _, s := range []*numberSet{{}, &near, &set} {
 		s.arrange()
 		for place, n := range s.sorted(nil) {
 			if got, found := s.find(n); got != place || !found {
@@ -187,8 +187,8 @@ func TestNumberSet(t *testing.T) {
 			}
 		}
 	}
-	if close.row == nil || set.row != nil {
-		t.Errorf("rows of %d blocks and of %d, want some and none", len(close.row), len(set.row))
+	if near.row == nil || set.row != nil {
+		t.Errorf("rows of %d blocks and of %d, want some and none", len(near.row), len(set.row))
 	}
 }
 
