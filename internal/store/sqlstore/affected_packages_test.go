@@ -10,7 +10,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store/storetest/fleet"
 )
 
-// TestFirstImages reads the first of some images by name: of few, of so many that all are read in their order, and of these but for those that are read first.
+// TestFirstImages reads the first of some images by name: of few, of so many that all are read in their order, and of these but for most of those that are read first.
 func TestFirstImages(t *testing.T) {
 	const limit = 3
 	eachDatabase(t, func(t *testing.T, config Config) {
@@ -24,7 +24,7 @@ func TestFirstImages(t *testing.T) {
 			ordered[n] = int64(n + 1)
 		}
 		slices.SortFunc(ordered, func(a, b int64) int { return cmp.Compare(fleet.Image(int(a-1)).ImageID, fleet.Image(int(b-1)).ImageID) })
-		for name, behind := range map[string]int{"all": 0, "few": allUses, "others than those that are read first": limit*fewOrdered + 1} {
+		for name, behind := range map[string]int{"all": 0, "few": allUses, "most of those that are read first are others": limit*fewOrdered - 1} {
 			var got []int64
 			err := s.read(t.Context(), "read", func(tx *gorm.DB) (err error) {
 				got, err = firstImages(tx.Table("images AS i"), slices.Sorted(slices.Values(ordered[behind:])), limit)
