@@ -253,6 +253,9 @@ func (q *affectedQuery) page(tx *gorm.DB, token affectedToken, images []int64) (
 	return cutPage(rows, limit, token, affectedOrder, (*affectedEntry).value)
 }
 
+// fewOrdered is how many times as many images as are wanted firstImages reads in their order first.
+const fewOrdered = 16
+
 // firstImages returns the first images of a query, by image ID and platform, that are among those of a list.
 func firstImages(tx *gorm.DB, list []int64, limit int) ([]int64, error) {
 	type image struct {
@@ -262,10 +265,13 @@ func firstImages(tx *gorm.DB, list []int64, limit int) ([]int64, error) {
 	var first []image
 	tx = tx.Session(&gorm.Session{})
 	var err error
-	if len(list) > allUses {
-		// If many of the images are in the list, few are read before there are enough.
-		ordered := tx.Select("i.id").Order("i.image_id, i.platform").Limit(len(list) * limit)
-		err = eachRow(ordered, func(scan func(...any) error) error {
+	// If many of the images are in the list, few are read before there are enough. PostgreSQL sorts all images unless it is told how few.
+	for _, most := range []int{fewOrdered * limit, len(list) * limit} {
+		if len(list) <= allUses || err != nil || len(first) == limit {
+			break
+		}
+		first = nil
+		err = eachRow(tx.Select("i.id").Order("i.image_id, i.platform").Limit(most), func(scan func(...any) error) error {
 			var one image
 			if err := scan(&one.ID); err != nil {
 				return err

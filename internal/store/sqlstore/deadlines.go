@@ -356,8 +356,8 @@ func (r *dueReader) eachHolding(held *dueHoldings, packages []int64, targets map
 	visitImage := func(image int64, list []int64) {
 		places = places[:0]
 		for _, id := range list {
-			if chosen.has(id) {
-				places = append(places, chosen.place(id))
+			if place, found := chosen.find(id); found {
+				places = append(places, place)
 			}
 		}
 		if len(places) > 0 && len(targets[image]) > 0 {
@@ -385,8 +385,11 @@ func (r *dueReader) eachHolding(held *dueHoldings, packages []int64, targets map
 		return eachPackageList(r.tx, r.s.db.Dialect(), slices.Sorted(maps.Keys(targets)), func(image int64, list []int64) {
 			places = places[:0]
 			for _, one := range list {
-				if id := one / 2; one%2 == 0 && chosen.has(id) { // The image does not exclude it.
-					places = append(places, chosen.place(id))
+				if one%2 != 0 { // The image excludes it.
+					continue
+				}
+				if place, found := chosen.find(one / 2); found {
+					places = append(places, place)
 				}
 			}
 			if len(places) > 0 {

@@ -110,6 +110,11 @@ func (c *dueCounter) isDue(f *dueFinding, image int64) bool {
 	})
 }
 
+// dividedAmong reports whether decisions suppress one of some findings in some images.
+func (c *dueCounter) dividedAmong(findings []*dueFinding) bool {
+	return slices.ContainsFunc(findings, func(f *dueFinding) bool { return len(c.suppressed.reaches[f.id]) > 0 })
+}
+
 // maxSharedCounts bounds the counts of packages in images of a class that are kept. If there are more, fewer classes share them.
 const maxSharedCounts = 1_000_000
 
@@ -119,7 +124,7 @@ func (c *dueCounter) each(visit func(image int64, places []int, counts []dueCoun
 	c.packages = make([]duePackage, len(packages))
 	for place, id := range packages {
 		c.packages[place] = duePackage{id: id, findings: c.held.findings[id], fix: c.r.fixes[id]}
-		c.packages[place].divided = slices.ContainsFunc(c.held.findings[id], func(f *dueFinding) bool { return len(c.suppressed.reaches[f.id]) > 0 })
+		c.packages[place].divided = c.dividedAmong(c.held.findings[id])
 	}
 	c.members = min(c.members, maxSharedCounts/max(1, len(packages)))
 	c.shared = slices.Repeat([]dueCount{{fixed: uncounted}}, len(packages)*c.members)

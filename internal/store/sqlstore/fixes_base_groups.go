@@ -31,28 +31,29 @@ func (r *fixReader) baseEntries() (entries []fixEntry, total int, err error) {
 
 // overdueGroups counts the overdue findings of groups in each image, and tells those with other numbers apart. It leaves out images without.
 func (r *fixReader) overdueGroups(groups []fixGroup) ([]fixGroup, error) {
-	var entries []fixEntry
+	var fixes, images []int64
 	for i := range groups {
-		for _, image := range groups[i].images {
-			entries = append(entries, groups[i].entry(image))
-		}
+		fixes, images = append(fixes, groups[i].fix.PackagePk), append(images, groups[i].images...)
 	}
-	overdue, err := r.overdueClosed(entries)
+	counter, err := r.closedCounter(distinctIDs(fixes), distinctIDs(images))
+	if err != nil || counter == nil {
+		return nil, err
+	}
 	var counted []fixGroup
 	for i := range groups {
+		fix := groups[i].fix
 		byCount := map[int][]int64{}
 		for _, image := range groups[i].images {
-			entry := groups[i].entry(image)
-			if count := overdue[entry.place()]; count > 0 {
+			if count := counter.count(fixBase, fix.PackagePk, image); count > 0 {
 				byCount[count] = append(byCount[count], image)
 			}
 		}
 		for count, images := range byCount {
-			counted = append(counted, fixGroup{fix: groups[i].fix, images: images, overdue: count})
+			counted = append(counted, fixGroup{fix: fix, images: images, overdue: count})
 		}
 	}
 	slices.SortFunc(counted, func(a, b fixGroup) int { return a.compare(&b) })
-	return counted, err
+	return counted, nil
 }
 
 // baseGroups reads what newer tags of bases do, in the order of their risk.

@@ -41,7 +41,8 @@ func (r *fixReader) baseTags() ([]baseTag, error) {
 	return bases, err
 }
 
-// baseChildren reads the matched images that the query chooses and that were built on images with these highest layers, by the highest of these layers.
+// baseChildren reads the matched images that the query chooses and that were built on images with these highest layers, by the highest of these layers. If it is about
+// overdue findings in all images, there can be others, which have none.
 func (r *fixReader) baseChildren(tops map[layer][]*baseTag) (map[layer][]int64, error) {
 	byImage := make(map[int64]layer, len(tops))
 	for top, tags := range tops {
@@ -54,12 +55,13 @@ func (r *fixReader) baseChildren(tops map[layer][]*baseTag) (map[layer][]int64, 
 		})
 	}
 	err := inParts(slices.Sorted(maps.Keys(byImage)), func(part []int64) error {
-		children := r.tx.Table("image_layers AS t").Joins("CROSS JOIN image_layers l").Joins("CROSS JOIN images i").
-			Where("t.image_pk IN ? AND "+isBuiltOn, part).
-			Where("i.id = l.image_pk AND i.matched_at > 0").Session(&gorm.Session{})
+		children := r.tx.Table("image_layers AS t").Joins("CROSS JOIN image_layers l").Where("t.image_pk IN ? AND "+isBuiltOn, part).Session(&gorm.Session{})
 		switch {
+		case r.among == nil && r.query.Overdue: // It is not read which of them run and are matched: others have no overdue findings.
+			return read(children)
 		case r.among == nil:
-			return read(children.Where("EXISTS (SELECT 1 FROM image_uses u WHERE u.image_pk = l.image_pk)"))
+			return read(children.Joins("CROSS JOIN images i").Where("i.id = l.image_pk AND i.matched_at > 0").
+				Where("EXISTS (SELECT 1 FROM image_uses u WHERE u.image_pk = l.image_pk)"))
 		case len(r.among)+len(r.live) <= r.s.fewImages:
 			chosen := distinctIDs(slices.Concat(slices.Collect(maps.Keys(r.among)), r.live))
 			return inParts(chosen, func(part []int64) error { return read(children.Where("l.image_pk IN ?", part)) })

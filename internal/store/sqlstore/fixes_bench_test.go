@@ -216,6 +216,10 @@ func BenchmarkOverdueFixes(b *testing.B) {
 		b.Helper()
 		readOverdue(b, s, []overdueList{
 			{"overdue", all, store.FixQuery{}},
+			{"overdue, with a finding in KEV", all, store.FixQuery{KEV: true}},
+			{"overdue updates", all, store.FixQuery{Kind: store.FixUpdate}},
+			{"overdue rebuilds", all, store.FixQuery{Kind: store.FixRebuild}},
+			{"overdue, without a fix", all, store.FixQuery{Kind: store.FixWait}},
 			{"overdue newer bases", all, store.FixQuery{Kind: store.FixNewerBase}},
 			{"overdue newer bases, with a finding in KEV", all, store.FixQuery{Kind: store.FixNewerBase, KEV: true}},
 			{"overdue newer bases, of a namespace", all, store.FixQuery{Kind: store.FixNewerBase, Where: store.Where{Namespace: "namespace-0"}}},

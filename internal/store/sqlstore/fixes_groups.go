@@ -17,7 +17,7 @@ type fixGroup struct {
 
 // compare orders as fixOrder does, before images.
 func (g *fixGroup) compare(o *fixGroup) int {
-	return cmp.Or(cmp.Compare(o.fix.RiskMicros, g.fix.RiskMicros), cmp.Compare(g.fix.Fingerprint, o.fix.Fingerprint))
+	return cmp.Or(cmp.Compare(g.fix.Waits, o.fix.Waits), cmp.Compare(o.fix.RiskMicros, g.fix.RiskMicros), cmp.Compare(g.fix.Fingerprint, o.fix.Fingerprint))
 }
 
 // entry is that of an image without its name.
@@ -32,20 +32,16 @@ const manyHolders = 200
 
 // continued reports whether the page's token is of an entry with the order of a group, so that some of its images may be on earlier pages.
 func (r *fixReader) continued(g *fixGroup) bool {
-	return r.after != nil && r.after.Fix.RiskMicros == g.fix.RiskMicros && r.after.Fix.Fingerprint == g.fix.Fingerprint
+	return r.after != nil && g.compare(&fixGroup{fix: r.after.Fix}) == 0
 }
 
 // groupsBehind leaves the groups that may have entries behind the page's token.
 func (r *fixReader) groupsBehind(groups []fixGroup) []fixGroup {
-	switch {
-	case r.after == nil:
+	if r.after == nil {
 		return groups
-	case r.after.Fix.Waits != 0:
-		return nil
-	default:
-		last := fixGroup{fix: r.after.Fix}
-		return slices.DeleteFunc(groups, func(g fixGroup) bool { return g.compare(&last) < 0 })
 	}
+	last := fixGroup{fix: r.after.Fix}
+	return slices.DeleteFunc(groups, func(g fixGroup) bool { return g.compare(&last) < 0 })
 }
 
 // firstGroups leaves those of groups in order that have as many entries behind the page's token as there is room for at least, if there are.

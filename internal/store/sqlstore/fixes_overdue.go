@@ -5,91 +5,7 @@ import (
 	"slices"
 
 	"gorm.io/gorm"
-
-	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
-
-// overdueClosed counts the overdue findings that newer tags close, of images and of their bases. An image has all that a newer tag of itself closes, and what a
-// newer tag of its base closes but for packages that it lacks.
-func (r *fixReader) overdueClosed(entries []fixEntry) (map[fixPlace]int, error) {
-	counts := map[fixPlace]int{}
-	due, err := r.dueReader()
-	if err != nil || len(due.policies) == 0 || len(entries) == 0 {
-		return counts, err
-	}
-	closing, err := r.tagsClosing(entries)
-	if err != nil {
-		return nil, err
-	}
-	packages := map[int64]bool{}
-	err = inParts(rowsOfTags(entries, fixTag, fixBase), func(part []int64) error {
-		var ids []int64
-		err := r.tx.Raw("SELECT DISTINCT package_pk FROM tag_closings WHERE fix_pk IN ?", part).Scan(&ids).Error
-		for _, id := range ids {
-			packages[id] = true
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	images := slices.Sorted(maps.Keys(closing.places))
-	if len(images) > r.s.fewImages { // To read all of them once is faster than to look up many.
-		images = nil
-	}
-	targets, err := r.dueTargets(due, images)
-	if err != nil {
-		return nil, err
-	}
-	due.until = r.s.now()
-	found, err := due.findings(packages)
-	if err != nil {
-		return nil, err
-	}
-	counter, err := due.dueCounter(&dueHoldings{findings: found}, images, targets)
-	if err != nil {
-		return nil, err
-	}
-	closed := closing.due(found)
-	for i := range entries {
-		place := entries[i].place()
-		for _, f := range closed[place.packageID] {
-			_, lacks := slices.BinarySearch(r.lacked[place.image], f.packageID)
-			if (place.action == fixTag || !lacks) && counter.isDue(f, place.image) {
-				counts[place]++
-			}
-		}
-	}
-	return counts, nil
-}
-
-// due lists the findings that each newer tag closes, of some by package.
-func (c *tagsClosing) due(found map[int64][]*dueFinding) map[int64][]*dueFinding {
-	dated := map[int64]*dueFinding{}
-	for _, list := range found {
-		for _, f := range list {
-			dated[f.id] = f
-		}
-	}
-	closed := make(map[int64][]*dueFinding, len(c.findings))
-	for fix, findings := range c.findings {
-		for id := range findings {
-			if f := dated[id]; f != nil {
-				closed[fix] = append(closed[fix], f)
-			}
-		}
-	}
-	return closed
-}
-
-// count counts a finding of an image for the newer tags that close it.
-func (c *tagsClosing) count(t *dueTarget, f *dueFinding, counts map[fixPlace]int) {
-	for _, place := range c.places[t.image] {
-		if c.findings[place.packageID][f.id] {
-			counts[place]++
-		}
-	}
-}
 
 // overdueReader makes the entries of images that are not live, of the overdue findings that its counter counts.
 type overdueReader struct {
@@ -133,7 +49,7 @@ func (r *fixReader) overdueEntries() (entries []fixEntry, total int, err error) 
 	if o.counter, err = due.dueCounter(held, images, targets); err != nil {
 		return nil, 0, err
 	}
-	if err := o.readRows(images); err != nil {
+	if err := o.readRows(images, due.fixes); err != nil {
 		return nil, 0, err
 	}
 	o.prune(held.findings, due.fixes)
@@ -162,8 +78,15 @@ func (r *fixReader) dueTargets(due *dueReader, images []int64) (map[int64][]*due
 }
 
 // readRows reads which updates in images have a row of their own; nil stands for all images. Only packages with divided findings have any.
-func (o *overdueReader) readRows(images []int64) error {
+func (o *overdueReader) readRows(images []int64, fixes map[int64]*packageFix) error {
 	o.rows = map[fixPlace]bool{}
+	divided := false
+	for _, fix := range fixes {
+		divided = divided || fix.Divided != 0
+	}
+	if !divided {
+		return nil
+	}
 	return eachPart(images, func(part []int64) error {
 		rows := of(o.tx.Table("image_fixes AS x").Where("x.action = ?", fixUpdate), "x.image_pk", part).Select("x.image_pk, x.package_pk")
 		return eachRow(rows, func(scan func(...any) error) error {
@@ -357,7 +280,7 @@ func (o *overdueReader) ownEntriesOf(rows *gorm.DB) ([]fixEntry, error) {
 	}
 	room := o.query.Limit() + 1
 	few := max(1, o.s.firstOwn*room)
-	// Without this, databases join the images of all rows, and sort these.
+	// Without this, databases sort all rows.
 	var last []imageFix
 	err := rows.Select("x.waits, x.risk_micros, x.fingerprint").Order("x.waits, x.risk_micros DESC, x.fingerprint").Offset(few - 1).Limit(1).Scan(&last).Error
 	if err != nil {
@@ -368,35 +291,56 @@ func (o *overdueReader) ownEntriesOf(rows *gorm.DB) ([]fixEntry, error) {
 		first := rows.Where("(x.waits < ? OR x.waits = ? AND (x.risk_micros > ? OR x.risk_micros = ? AND x.fingerprint <= ?))",
 			f.Waits, f.Waits, f.RiskMicros, f.RiskMicros, f.Fingerprint)
 		entries, err := o.readOwn(first, few, room)
-		if err != nil || len(entries) == room {
+		if err != nil || len(entries) >= room {
 			return entries, err
 		}
 	}
-	return o.readOwn(rows, -1, room)
+	return o.readOwn(rows, few, room)
 }
 
-// readOwn reads the first entries of rows x of image_fixes, in their order: as many as there is room for, of so many rows at most, or of all if limit is -1.
-func (o *overdueReader) readOwn(rows *gorm.DB, limit, room int) (entries []fixEntry, err error) {
-	named := rows.Joins("JOIN images i ON i.id = x.image_pk").Select("x.*, i.image_id, i.platform")
-	ordered, err := fromToken(o.tx.Table("(?) AS l", named), o.query.Token, o.token, fixOrder)
-	if err != nil {
-		return nil, err
-	}
-	ordered = ordered.Order(sqldb.OrderBy(fixOrder)).Limit(limit).
-		Select("l.image_pk, l.action, l.package_pk, l.fingerprint, l.waits, l.risk_micros, l.kev, l.findings, l.image_id, l.platform")
-	err = eachRow(ordered, func(scan func(...any) error) error {
-		var e fixEntry
-		f := &e.Fix
-		if err := scan(&f.ImagePk, &f.Action, &f.PackagePk, &f.Fingerprint, &f.Waits, &f.RiskMicros, &f.Kev, &f.Findings, &e.ImageID, &e.Platform); err != nil {
+// overdueFix is an action that has the same overdue findings in some images.
+type overdueFix struct {
+	fix     imageFix
+	overdue int
+}
+
+// readOwn reads entries of rows x of image_fixes behind the page's token: as many as there is room for at least, if there are. Thousands of images on a base can
+// have the same, so that they are named once it is known which ones the page can show. If there are more than a few groups of these, the first ones are kept.
+func (o *overdueReader) readOwn(rows *gorm.DB, few, room int) ([]fixEntry, error) {
+	same, most := map[overdueFix][]int64{}, few
+	err := eachRow(rows.Select("x.image_pk, x.action, x.package_pk, x.fingerprint, x.waits, x.risk_micros, x.kev, x.findings"), func(scan func(...any) error) error {
+		var f imageFix
+		if err := scan(&f.ImagePk, &f.Action, &f.PackagePk, &f.Fingerprint, &f.Waits, &f.RiskMicros, &f.Kev, &f.Findings); err != nil {
 			return err
 		}
-		if e.Overdue = o.own[e.place()]; e.Overdue == 0 {
+		image, overdue := f.ImagePk, o.own[fixPlace{f.ImagePk, f.Action, f.PackagePk}]
+		if overdue == 0 {
 			return nil
 		}
-		if entries = append(entries, e); len(entries) == room {
-			return errEnough
+		f.ImagePk = 0
+		same[overdueFix{f, overdue}] = append(same[overdueFix{f, overdue}], image)
+		if len(same) > most {
+			first := o.firstGroups(groupsOf(same), room)
+			clear(same)
+			for i := range first {
+				same[overdueFix{first[i].fix, first[i].overdue}] = first[i].images
+			}
+			most = max(few, 2*len(same))
 		}
 		return nil
 	})
-	return entries, err
+	if err != nil {
+		return nil, err
+	}
+	return o.entriesOf(groupsOf(same), room)
+}
+
+// groupsOf are the groups of actions that are the same in some images, in order.
+func groupsOf(same map[overdueFix][]int64) []fixGroup {
+	groups := make([]fixGroup, 0, len(same))
+	for one, images := range same {
+		groups = append(groups, fixGroup{fix: one.fix, images: images, overdue: one.overdue})
+	}
+	slices.SortFunc(groups, func(a, b fixGroup) int { return a.compare(&b) })
+	return groups
 }

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -75,6 +76,61 @@ func TestOverdueFixes(t *testing.T) {
 		s.fewImages, s.firstOwn = fewImages, firstOwn
 		if err := s.RefreshFixes(t.Context()); err != nil {
 			t.Fatal(err)
+		}
+	})
+}
+
+// TestOverdueNewerBases lists newer tags of a base by what is overdue in the images on it: of these, some lack a package, and decisions suppress findings in others
+// that have the same dates.
+func TestOverdueNewerBases(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, config Config) {
+		s := withFixes(t, config)
+		layered := func(packages int, layers ...string) model.Catalog {
+			catalog := fixCatalog(packages)
+			for _, layer := range layers {
+				catalog.Layers = append(catalog.Layers, fmt.Sprintf("sha256:%064x", layer))
+			}
+			return catalog
+		}
+		if err := s.ReplaceCatalog(t.Context(), fixKey(2), "d", layered(2, "base")); err != nil {
+			t.Fatal(err)
+		}
+		var uses []store.Use
+		for n := 3; n < 12; n++ {
+			if _, err := s.WantImages(t.Context(), []model.ImageKey{fixKey(n)}); err != nil {
+				t.Fatal(err)
+			}
+			if err := scanFixes(t.Context(), s, n, "d", layered(2-n/3%2, "base", fmt.Sprint(n))); err != nil {
+				t.Fatal(err)
+			}
+			uses = append(uses, fixUse(n, []string{"one", "two", "three"}[n%3]))
+		}
+		if err := s.RecordUses(t.Context(), "more", uses[1:]); err != nil { // Image 3 does not run.
+			t.Fatal(err)
+		}
+		withLookups(t, s, fixKey(2), []string{"1.0", "1"}, "1.1")
+		matchTag(t, s, "1.1", 1)
+		days := 0
+		policy := store.Policy{Name: "critical", From: model.DueFromFirstSeen, DueIn: model.DueIn{Critical: &days, High: &days, Medium: &days, Low: &days, KEV: &days}}
+		if problems, err := s.SyncPolicies(t.Context(), []store.Policy{policy}); err != nil || len(problems) > 0 {
+			t.Fatal(problems, err)
+		}
+		query := store.FixQuery{Kind: store.FixNewerBase}
+		want, numbers := pagedFixes(t, s, store.AllNamespaces(), query), map[int]bool{}
+		for _, fix := range want {
+			numbers[fix.Overdue] = true
+		}
+		if len(want) != len(uses)-1 || len(numbers) < 3 || numbers[0] {
+			t.Errorf("%d images have a newer base, with %v overdue findings, want %d with some numbers", len(want), numbers, len(uses)-1)
+		}
+		query.Overdue = true
+		for _, most := range []int{maxClasses, 0} {
+			for _, few := range []int{fewImages, 0} {
+				s.maxClasses, s.fewImages = most, few
+				if diff := cmp.Diff(want, pagedFixes(t, s, store.AllNamespaces(), query)); diff != "" {
+					t.Errorf("with %d classes, up to %d images looked up (-want +got):\n%s", most, few, diff)
+				}
+			}
 		}
 	})
 }

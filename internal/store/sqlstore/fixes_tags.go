@@ -136,11 +136,19 @@ func (r *fixReader) overdueTags(entries []fixEntry) ([]fixEntry, error) {
 	if !r.query.Overdue {
 		return entries, nil
 	}
-	overdue, err := r.overdueClosed(entries)
+	images := make([]int64, len(entries))
 	for i := range entries {
-		entries[i].Overdue = overdue[entries[i].place()]
+		images[i] = entries[i].Fix.ImagePk
 	}
-	return slices.DeleteFunc(entries, func(e fixEntry) bool { return e.Overdue == 0 }), err
+	counter, err := r.closedCounter(rowsOfTags(entries, fixTag), distinctIDs(images))
+	if err != nil || counter == nil {
+		return nil, err
+	}
+	for i := range entries {
+		fix := &entries[i].Fix
+		entries[i].Overdue = counter.count(fix.Action, fix.PackagePk, fix.ImagePk)
+	}
+	return slices.DeleteFunc(entries, func(e fixEntry) bool { return e.Overdue == 0 }), nil
 }
 
 // countLiveTags reads the rows of newer tags of live images, with what they close for who asks.
@@ -174,32 +182,6 @@ func rowsOfTags(entries []fixEntry, actions ...int64) []int64 {
 		}
 	}
 	return distinctIDs(ids)
-}
-
-// tagsClosing is which findings newer tags close, by their rows, and the newer tags among some entries by the image that these are for.
-type tagsClosing struct {
-	findings map[int64]map[int64]bool
-	places   map[int64][]fixPlace
-}
-
-// tagsClosing reads what the newer tags among some entries close. It leaves out findings without a date.
-func (r *fixReader) tagsClosing(entries []fixEntry) (tagsClosing, error) {
-	closing := tagsClosing{map[int64]map[int64]bool{}, map[int64][]fixPlace{}}
-	for i := range entries {
-		if fix := &entries[i].Fix; fix.Action == fixTag || fix.Action == fixBase {
-			closing.places[fix.ImagePk] = append(closing.places[fix.ImagePk], entries[i].place())
-		}
-	}
-	err := inParts(rowsOfTags(entries, fixTag, fixBase), func(part []int64) error {
-		closed := r.tx.Table("tag_closings AS c").Where("c.fix_pk IN ? AND EXISTS (SELECT 1 FROM policy_findings pf WHERE pf.finding_id = c.finding_id)", part)
-		return eachList(closed, r.s.db.Dialect(), "c.fix_pk", "c.finding_id", func(fix int64, findings []int64) {
-			closing.findings[fix] = make(map[int64]bool, len(findings))
-			for _, id := range findings {
-				closing.findings[fix][id] = true
-			}
-		})
-	})
-	return closing, err
 }
 
 // tagPairs adds the packages with findings that newer tags close, of images and of their bases.

@@ -256,6 +256,9 @@ type numberSet struct {
 	last   *numberBlock
 	at     int64
 	number int
+	// row has the blocks from the first one on, nil where there is none, if find can use it.
+	row   []*numberBlock
+	first int64
 }
 
 // numberBlock has the numbers of a range.
@@ -292,26 +295,48 @@ func (s *numberSet) has(n int64) bool {
 	return block != nil && block.words[n/64%blockWords]>>(n%64)&1 == 1
 }
 
-// arrange lets place know the order of the numbers, until others are added.
+// maxBlockRow bounds the blocks from the first to the last one of a set that arrange puts in a row.
+const maxBlockRow = 1 << 16
+
+// arrange lets find know the order of the numbers, until others are added.
 func (s *numberSet) arrange() {
-	before := 0
-	for _, at := range slices.Sorted(maps.Keys(s.blocks)) {
+	before, order := 0, slices.Sorted(maps.Keys(s.blocks))
+	s.row = nil
+	if len(order) > 0 {
+		s.first = order[0]
+		if last := order[len(order)-1]; last-s.first < maxBlockRow {
+			s.row = make([]*numberBlock, last-s.first+1)
+		}
+	}
+	for _, at := range order {
 		block := s.blocks[at]
 		block.before = before
 		for _, word := range block.words {
 			before += bits.OnesCount64(word)
 		}
+		if s.row != nil {
+			s.row[at-s.first] = block
+		}
 	}
 }
 
-// place is how many numbers of the set are less than one that is in it.
-func (s *numberSet) place(n int64) int {
-	block, at := s.block(n), n/64%blockWords
-	place := block.before + bits.OnesCount64(block.words[at]&(1<<(n%64)-1))
+// find reports whether a number is in the set, and how many numbers of the set are less than it if it is.
+func (s *numberSet) find(n int64) (place int, found bool) {
+	var block *numberBlock
+	if s.row == nil {
+		block = s.block(n)
+	} else if i := n/(64*blockWords) - s.first; i >= 0 && i < int64(len(s.row)) {
+		block = s.row[i]
+	}
+	at, bit := n/64%blockWords, uint64(1)<<(n%64)
+	if block == nil || block.words[at]&bit == 0 {
+		return 0, false
+	}
+	place = block.before + bits.OnesCount64(block.words[at]&(bit-1))
 	for _, word := range block.words[:at] {
 		place += bits.OnesCount64(word)
 	}
-	return place
+	return place, true
 }
 
 // block is that of a number, nil if there is none.

@@ -170,11 +170,25 @@ func TestNumberSet(t *testing.T) {
 	if set.has(2) || set.has(1<<50) {
 		t.Error("it has a number that was not added")
 	}
-	set.arrange()
-	for place, n := range set.sorted(nil) {
-		if got := set.place(n); got != place {
-			t.Errorf("%d numbers are less than %d, want %d", got, n, place)
+	var near numberSet // Its numbers are close enough to each other for a row.
+	for _, n := range []int64{700, 1300, 1301, 5000} {
+		near.add(n)
+	}
+	for _, s := range []*numberSet{{}, &near, &set} {
+		s.arrange()
+		for place, n := range s.sorted(nil) {
+			if got, found := s.find(n); got != place || !found {
+				t.Errorf("%d numbers are less than %d, found %v, want %d", got, n, found, place)
+			}
 		}
+		for _, n := range []int64{2, 510, 701, 2000, 5001, 6000, 1 << 50} {
+			if _, found := s.find(n); found {
+				t.Errorf("it finds %d, which was not added", n)
+			}
+		}
+	}
+	if near.row == nil || set.row != nil {
+		t.Errorf("rows of %d blocks and of %d, want some and none", len(near.row), len(set.row))
 	}
 }
 
