@@ -16,7 +16,7 @@ TIMEFORMAT='%R %U %S'
 run() {
 	local step=$1 prefix=${2:-} status=0 figures
 	printf '\n\033[1m=== %s\033[0m\n' "$step"
-	# What the step prints keeps its way; only the figures of time go to the file.
+	# What the step prints keeps its way, and is kept if it has a prefix; the figures of time go to a file.
 	if [[ -z "$prefix" ]]; then
 		{ time make "$step" >&3 2>&4; } 3>&1 4>&2 2>"$results/time-$step" || status=$?
 	else
@@ -73,6 +73,8 @@ if [[ -e "$results/failed" ]]; then
 		# What failed can be far above, between the output of other steps.
 		if [[ -e "$results/log-$step" ]]; then
 			printf '\nWhat the step %s printed about failures:\n' "$step" >&2
+			grep -aE -- '--- FAIL|^FAIL|^make.*\*\*\*' "$results/log-$step" | head -n 40 >&2 || true
+			echo >&2
 			grep -aE -m 20 -A 10 -- '--- FAIL|^FAIL|^panic:|^fatal error:|WARNING: DATA RACE|^ +[0-9]+\) \[|^make.*\*\*\*' "$results/log-$step" | head -n 100 >&2 || true
 		fi
 		printf 'FAIL\tmake %s: the step %s failed\n' "$name" "$step" >&2

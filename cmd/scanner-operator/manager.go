@@ -116,16 +116,21 @@ file in the data directory. The environment variable MEMORY_LIMIT is the memory 
 	flags.StringVar(&opts.ScanServiceAccount, "scan-service-account", "",
 		"ServiceAccount in the namespace of the operator of the scan pods that run there; no token for the Kubernetes API is mounted (default: the default ServiceAccount)")
 	flags.StringVar(&opts.APIURL, "api-url", "", "URL at which scan Jobs reach the API, for example https://NAME.NAMESPACE.svc:8000")
+	addRetentionFlags(flags, &opts)
+	flags.StringVar(&opts.ClusterName, "cluster-name", os.Getenv("CLUSTER_NAME"), "Name of this cluster in the recorded history (environment variable CLUSTER_NAME)")
+	addScanFlags(cmd, &opts.Scans)
+	flags.StringVar(&logLevel, "log-level", "info", "Log level: error, info or debug")
+	return cmd
+}
+
+// addRetentionFlags adds the flags for how long is kept what has ended.
+func addRetentionFlags(flags *pflag.FlagSet, opts *setup.Options) {
 	flags.DurationVar(&opts.EventRetention, "event-retention", setup.DefaultEventRetention,
 		"Retention period of events; a client that was disconnected for longer must reload the current state")
 	flags.DurationVar(&opts.HistoryRetention, "history-retention", setup.DefaultHistoryRetention,
 		"Retention period of closed findings, recorded changes and terminated workloads")
 	flags.DurationVar(&opts.DecisionRetention, "decision-retention", setup.DefaultDecisionRetention,
 		"Retention period of decisions about findings that have ended: those of exceptions, and of VEX documents that apply in full")
-	flags.StringVar(&opts.ClusterName, "cluster-name", os.Getenv("CLUSTER_NAME"), "Name of this cluster in the recorded history (environment variable CLUSTER_NAME)")
-	addScanFlags(cmd, &opts.Scans)
-	flags.StringVar(&logLevel, "log-level", "info", "Log level: error, info or debug")
-	return cmd
 }
 
 // addReceiverFlags adds the flags about receivers of messages, reports and traces.

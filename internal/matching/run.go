@@ -251,10 +251,7 @@ func (r *runner) prune(ctx context.Context) error {
 	if now.Sub(r.pruned) < pruneInterval {
 		return nil
 	}
-	if err := r.store.PruneDecisions(ctx, now.Add(-r.DecisionRetention)); err != nil {
-		return fmt.Errorf("delete old decisions: %w", err)
-	}
-	if err := r.store.Prune(ctx, now.Add(-r.Retention)); err != nil {
+	if err := errors.Join(r.store.PruneDecisions(ctx, now.Add(-r.DecisionRetention)), r.store.Prune(ctx, now.Add(-r.Retention))); err != nil {
 		return fmt.Errorf("delete expired data: %w", err)
 	}
 	r.pruned = now

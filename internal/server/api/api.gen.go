@@ -2221,7 +2221,7 @@ type DecisionRecord struct {
 	// Object The object that a decision comes from.
 	Object DecisionObject `json:"object"`
 
-	// Previous The previous decision of the same object; absent if there is none.
+	// Previous The previous decision of the same object; absent if there is none, or if it was deleted after the retention of decisions.
 	Previous *DecisionContent `json:"previous,omitempty"`
 
 	// Since When the decision began to apply.

@@ -270,8 +270,10 @@ func firstImages(tx *gorm.DB, list []int64, limit int) ([]int64, error) {
 		if len(list) <= allUses || err != nil || len(first) == limit {
 			break
 		}
+		read := 0
 		first = nil
 		err = eachRow(tx.Select("i.id").Order("i.image_id, i.platform").Limit(most), func(scan func(...any) error) error {
+			read++
 			var one image
 			if err := scan(&one.ID); err != nil {
 				return err
@@ -284,6 +286,9 @@ func firstImages(tx *gorm.DB, list []int64, limit int) ([]int64, error) {
 			}
 			return nil
 		})
+		if read < most {
+			break // There are no more.
+		}
 	}
 	if err == nil && len(first) < limit {
 		first = nil

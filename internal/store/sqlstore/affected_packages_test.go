@@ -24,14 +24,28 @@ func TestFirstImages(t *testing.T) {
 			ordered[n] = int64(n + 1)
 		}
 		slices.SortFunc(ordered, func(a, b int64) int { return cmp.Compare(fleet.Image(int(a-1)).ImageID, fleet.Image(int(b-1)).ImageID) })
-		for name, behind := range map[string]int{"all": 0, "few": allUses, "most of those that are read first are others": limit*fewOrdered - 1} {
+		for name, c := range map[string]struct{ behind, rounds, lookups int }{
+			"all": {0, 1, 0}, "few": {allUses, 0, 1}, "most of those that are read first are others": {limit*fewOrdered - 1, 2, 0},
+		} {
 			var got []int64
+			rounds, lookups := 0, 0
 			err := s.read(t.Context(), "read", func(tx *gorm.DB) (err error) {
-				got, err = firstImages(tx.Table("images AS i"), slices.Sorted(slices.Values(ordered[behind:])), limit)
+				images := tx.Table("images AS i").Scopes(func(tx *gorm.DB) *gorm.DB {
+					if _, limited := tx.Statement.Clauses["LIMIT"]; limited {
+						rounds++
+					} else {
+						lookups++
+					}
+					return tx
+				})
+				got, err = firstImages(images, slices.Sorted(slices.Values(ordered[c.behind:])), limit)
 				return err
 			})
-			if want := ordered[behind : behind+limit]; err != nil || !slices.Equal(got, want) {
+			if want := ordered[c.behind : c.behind+limit]; err != nil || !slices.Equal(got, want) {
 				t.Errorf("%s: got %v, %v, want %v", name, got, err, want)
+			}
+			if rounds != c.rounds || lookups != c.lookups {
+				t.Errorf("%s: %d statements in the order of images and %d others, want %d and %d", name, rounds, lookups, c.rounds, c.lookups)
 			}
 		}
 	})

@@ -214,10 +214,10 @@ func TestSumsOfNamespaces(t *testing.T) {
 				visible := in.In(query.Namespace)
 				for day := range days {
 					at := time.Date(2026, 1, day+1, 0, 0, 0, 0, time.UTC)
-					var wanted, got [3]int // Images, those that are scanned, and findings with a fix.
+					var want, got [3]int // Images, those that are scanned, and findings with a fix.
 					for n, name := range names {
 						if rows := images(day, n); rows > 0 && !at.Before(query.From) && !at.After(query.To) && (visible.All() && name == "" || slices.Contains(visible.Names(), name)) {
-							wanted = [3]int{wanted[0] + rows, wanted[1] + n, wanted[2] + day*n}
+							want = [3]int{want[0] + rows, want[1] + n, want[2] + day*n}
 						}
 					}
 					for i := range trend {
@@ -225,8 +225,8 @@ func TestSumsOfNamespaces(t *testing.T) {
 							got = [3]int{got[0] + trend[i].Images, got[1] + trend[i].Scanned, got[2] + trend[i].Counts.Fixable}
 						}
 					}
-					if got != wanted {
-						t.Errorf("%v, %q, day %d: %v, wanted %v", in, query.Namespace, day+1, got, wanted)
+					if got != want {
+						t.Errorf("%v, %q, day %d: %v, want %v", in, query.Namespace, day+1, got, want)
 					}
 				}
 				if len(trend) > days {
@@ -267,13 +267,16 @@ func TestSumsAreLookedUp(t *testing.T) {
 		if err := tx.Raw("EXPLAIN " + statement).Scan(&rows).Error; err != nil {
 			t.Fatal(err)
 		}
+		if !slices.ContainsFunc(rows, func(row map[string]any) bool { return fmt.Sprint(row["table"]) == "s" }) {
+			t.Errorf("sums %s: the plan reads no sums: %v", name, rows)
+		}
 		for _, row := range rows {
 			if strings.HasPrefix(fmt.Sprint(row["table"]), "<derived") {
 				continue
 			}
 			examined, err := strconv.Atoi(fmt.Sprint(row["rows"]))
 			if err != nil || examined > 200 || fmt.Sprint(row["key"]) != "PRIMARY" {
-				t.Errorf("sums %s: %v, wanted at most 200 rows by the primary key", name, row)
+				t.Errorf("sums %s: %v, want at most 200 rows by the primary key", name, row)
 			}
 		}
 	}

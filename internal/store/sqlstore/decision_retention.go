@@ -76,7 +76,9 @@ func (s *Store) PruneDecisions(ctx context.Context, before time.Time) error {
 			continue
 		}
 		err = s.write(ctx, what, func(tx *txn) error {
-			return inParts(old, func(part []int64) error { return tx.Execute("DELETE FROM decisions WHERE id IN ?", part) })
+			return inParts(old, func(part []int64) error {
+				return tx.Execute("DELETE FROM decisions WHERE id IN ? AND until_time < ?", part, micros(before))
+			})
 		})
 		if err != nil {
 			return err

@@ -13,7 +13,15 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-// TestManyDecisionsAreDeleted: more decisions than one transaction deletes, most of which have ended at the same time, with what refers to them. Until the objects of a
+// endedColumns are those of endedDecision.
+var endedColumns = strings.Split("id source kind namespace name digest reach status suppresses unfixed spec justification comment author expires_at since until_time ended_by", " ")
+
+// endedDecision are the values of a decision of a ClusterVulnerabilityException that has ended.
+func endedDecision(id int, name string, until int64) []any {
+	return []any{id, store.DecisionSourceKubernetes, "ClusterVulnerabilityException", "", name, fmt.Sprint(id), everywhere, "Fixed", 1, 0, "{}", "", "", "", 1, 1, until, endExpired}
+}
+
+// TestManyDecisionsAreDeleted: more decisions than one transaction deletes, thousands of which have ended at the same time, with what refers to them. Until the objects of a
 // source are known, the last decision of each one stays.
 func TestManyDecisionsAreDeleted(t *testing.T) {
 	t.Parallel()
@@ -34,7 +42,7 @@ func TestManyDecisionsAreDeleted(t *testing.T) {
 		err := s.write(t.Context(), "fill", func(tx *txn) error {
 			var values, asked []any
 			for i := range many {
-				values = append(values, i+1, store.DecisionSourceKubernetes, "ClusterVulnerabilityException", "", name(i), fmt.Sprint(i), everywhere, "Fixed", 1, 0, "{}", "", "", "", 1, 1, ended+int64(i/batchRows), endExpired)
+				values = append(values, endedDecision(i+1, name(i), ended+int64(i/batchRows))...)
 				asked = append(asked, fmt.Sprint(i), i+1, "jane", ended)
 				if i%100 == 1 {
 					exist = append(exist, store.Decision{
@@ -42,8 +50,7 @@ func TestManyDecisionsAreDeleted(t *testing.T) {
 					})
 				}
 			}
-			columns := strings.Split("id source kind namespace name digest reach status suppresses unfixed spec justification comment author expires_at since until_time ended_by", " ")
-			return cmp.Or(tx.Insert("decisions", columns, values, ""), tx.Insert("decision_deletions", []string{"request", "decision_pk", "author", "requested_at"}, asked, ""))
+			return cmp.Or(tx.Insert("decisions", endedColumns, values, ""), tx.Insert("decision_deletions", []string{"request", "decision_pk", "author", "requested_at"}, asked, ""))
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -1,5 +1,7 @@
 package sqlstore
 
+import "slices"
+
 // closedCounter counts the overdue findings that newer tags close, of images and of their bases.
 type closedCounter struct {
 	due *dueCounter
@@ -7,9 +9,11 @@ type closedCounter struct {
 	findings map[int64][]*dueFinding
 	// lacked are the packages of its base that an image lacks.
 	lacked map[int64][]int64
-	// divided are the newer tags that close findings which decisions suppress in some images. Of the others, shared has the counts of a class.
+	// divided are the newer tags that close findings which decisions suppress in some images. Of the others of bases, shared has the counts of a class, and room is of how
+	// many findings there is room for more.
 	divided map[int64]bool
 	shared  map[closedClass]*closedCounts
+	room    int
 }
 
 // closedCounts is how many findings that a newer tag closes are due in an image which holds all their packages, and how many of each package.
@@ -58,7 +62,7 @@ func (r *fixReader) closedCounter(fixes, images []int64) (*closedCounter, error)
 	if err != nil {
 		return nil, err
 	}
-	c := &closedCounter{findings: dueClosed(closed, found), lacked: r.lacked, divided: map[int64]bool{}, shared: map[closedClass]*closedCounts{}}
+	c := &closedCounter{findings: dueClosed(closed, found), lacked: r.lacked, divided: map[int64]bool{}, shared: map[closedClass]*closedCounts{}, room: maxSharedCounts}
 	if c.due, err = due.dueCounter(&dueHoldings{findings: found}, images, targets); err != nil {
 		return nil, err
 	}
@@ -90,32 +94,47 @@ func dueClosed(closed map[int64]map[int64]bool, found map[int64][]*dueFinding) m
 // count counts the overdue findings of an image that a newer tag closes, of the image or of its base. An image has all that a newer tag of itself closes, and what a
 // newer tag of its base closes but for packages that it lacks.
 func (c *closedCounter) count(action, fix, image int64) int {
-	counts := c.counts(fix, image)
-	number := counts.number
+	if len(c.due.targets[image]) == 0 {
+		return 0
+	}
+	var lacked []int64
 	if action == fixBase {
-		for _, id := range c.lacked[image] {
-			number -= counts.packages[id]
+		lacked = c.lacked[image]
+		if counts := c.counts(fix, image); counts != nil {
+			number := counts.number
+			for _, id := range lacked {
+				number -= counts.packages[id]
+			}
+			return number
+		}
+	}
+	number := 0
+	for _, f := range c.findings[fix] {
+		if _, lacks := slices.BinarySearch(lacked, f.packageID); !lacks && c.due.isDue(f, image) {
+			number++
 		}
 	}
 	return number
 }
 
-// counts has the numbers of findings of an image that a newer tag closes, counted once for all images of a class unless decisions suppress some in some images.
+// counts has the numbers of findings that a newer tag of a base closes, counted once for all images of the class of an image. It is nil if decisions suppress some
+// of them in some images, if the image has no class, or if there is no room for more.
 func (c *closedCounter) counts(fix, image int64) *closedCounts {
 	class, single := c.due.classes[image]
-	single = single && !c.divided[fix]
-	if counts := c.shared[closedClass{fix, class}]; single && counts != nil {
-		return counts
+	if !single || c.divided[fix] {
+		return nil
 	}
-	counts := &closedCounts{packages: map[int64]int{}}
-	for _, f := range c.findings[fix] {
-		if c.due.isDue(f, image) {
-			counts.number++
-			counts.packages[f.packageID]++
+	one := closedClass{fix, class}
+	counts := c.shared[one]
+	if counts == nil && c.room >= len(c.findings[fix]) {
+		counts = &closedCounts{packages: map[int64]int{}}
+		for _, f := range c.findings[fix] {
+			if c.due.isDue(f, image) {
+				counts.number++
+				counts.packages[f.packageID]++
+			}
 		}
-	}
-	if single {
-		c.shared[closedClass{fix, class}] = counts
+		c.shared[one], c.room = counts, c.room-len(c.findings[fix])
 	}
 	return counts
 }

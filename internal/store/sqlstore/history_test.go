@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,13 @@ func TestSettledHistoryIsNotWritten(t *testing.T) {
 	covered := []store.ContainerCoverage{
 		{Workload: workload, Container: "c", Image: crashKey(0), Reference: "a:1", Pods: 2, State: "Scanned"},
 		{Workload: workload, Container: "d", State: "Failed", Reason: "ImageNotFound", Message: "no\x00", NextAttempt: time.Now().Add(time.Hour), Pods: 1},
+	}
+	// The last decision of an object stays while it is not known to be gone.
+	err := s.write(ctx, "end", func(tx *txn) error {
+		return tx.Insert("decisions", endedColumns, append(endedDecision(1, "exists", 1), endedDecision(2, "exists", 2)...), "")
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	calls := map[string]func() error{
 		"RecordUses":     func() error { return s.RecordUses(ctx, "scope", uses) },
@@ -54,6 +62,9 @@ func TestSettledHistoryIsNotWritten(t *testing.T) {
 				t.Errorf("%s wrote nothing at first", name)
 			}
 		}
+	}
+	if left := texts(t, s, "SELECT id FROM decisions"); !slices.Equal(left, []string{"2"}) {
+		t.Errorf("decisions %v are left, want the last one", left)
 	}
 }
 

@@ -70,8 +70,7 @@ const closedSuppressions = 24 * time.Hour
 // pruneRest deletes what is little enough for one transaction.
 func (s *Store) pruneRest(ctx context.Context, what string, before time.Time, closed int64) error {
 	return s.write(ctx, what, func(tx *txn) error {
-		oldest := s.clock.Now().AddDate(0, 0, -store.MaxTrendDays)
-		if err := tx.Execute("DELETE FROM daily_sums WHERE day < ?", dayOf(oldest)); err != nil {
+		if err := deleteSums(tx, dayOf(s.clock.Now().AddDate(0, 0, -store.MaxTrendDays))); err != nil {
 			return err
 		}
 		unseen := min(micros(before), micros(s.clock.Now().Add(-2*seenInterval)))

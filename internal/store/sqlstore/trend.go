@@ -107,6 +107,20 @@ func (s *Store) sumsOfDay(tx *gorm.DB, day string) *gorm.DB {
 	return sums
 }
 
+// deleteSums deletes the sums of the days before one, of each namespace: with MySQL, a condition of the day alone would lock all sums.
+func deleteSums(tx *txn, before string) error {
+	var names []string
+	if err := tx.Raw("SELECT DISTINCT namespace FROM daily_sums").Scan(&names).Error; err != nil {
+		return err
+	}
+	for part := range slices.Chunk(names, sqldb.MaxIn) {
+		if err := tx.Execute("DELETE FROM daily_sums WHERE namespace IN ? AND day < ?", part, before); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // sumsOfToday sums up what runs now, in the whole cluster and in each namespace.
 func sumsOfToday(tx *gorm.DB) ([]sumRow, error) {
 	var cluster, namespaces []sumRow

@@ -92,6 +92,9 @@ func (f *fixture) decideAndRestore(t *testing.T, random *rand.Rand) {
 			f.decide(t)
 		}
 		must(t, f.PruneDecisions(t.Context(), f.clock.Now().Add(time.Second)))
+		if left := f.records(t, store.AllNamespaces(), store.DecisionQuery{}); len(left) > 0 {
+			t.Fatalf("step %d: not deleted: %v", step, left)
+		}
 		if diff := cmp.Diff(before, f.everything(t)); diff != "" {
 			t.Fatalf("step %d: after %+v %s (-before +after):\n%s", step, applied, how, diff)
 		}

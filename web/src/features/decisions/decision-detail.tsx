@@ -232,7 +232,10 @@ function EndDialog({
       <p className="untrusted rounded-md bg-subtle px-3 py-2 font-mono text-xs text-ink">
         {kind} {visible(name)}
       </p>
-      <p>This deletes the object. Its findings count again. The decision stays in the history.</p>
+      <p>
+        This deletes the object. Its findings count again. The history keeps the decision for the retention of
+        decisions.
+      </p>
       <Managed exception={exception} override={override} onOverride={setOverride} />
       {problem && (
         <Callout

@@ -19,6 +19,6 @@ export type DecisionRecord = DecisionContent & {
   matchedFindings?: number;
   /** The same number, or 0 if the decision does not suppress them. Absent if the decision has ended. */
   suppressedFindings?: number;
-  /** The previous decision of the same object; absent if there is none. */
+  /** The previous decision of the same object; absent if there is none, or if it was deleted after the retention of decisions. */
   previous?: DecisionContent;
 };
