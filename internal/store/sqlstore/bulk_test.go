@@ -58,7 +58,29 @@ func filledStore(b *testing.B, name string, filled fleet.Fleet) *Store {
 	if err := (filler{filled}).fill(b.Context(), s); err != nil {
 		b.Fatal(err)
 	}
+	filledWith[s] = config
 	return s
+}
+
+// filledWith has the configurations of the stores that filledStore and reopened made.
+var filledWith = map[*Store]Config{}
+
+// reopened closes such a store and opens its database again. To write much leaves caches of SQLite and memory of the process in a state in which lists take up to twice as
+// long for a while, with or without what was written.
+func reopened(b *testing.B, s *Store) *Store {
+	b.Helper()
+	config := filledWith[s]
+	delete(filledWith, s)
+	if err := s.Close(); err != nil {
+		b.Fatal(err)
+	}
+	again, err := Open(b.Context(), config)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = again.Close() })
+	filledWith[again] = config
+	return again
 }
 
 // fill writes what every benchmark needs, and more.

@@ -143,7 +143,10 @@ func BenchmarkDecisions(b *testing.B) {
 	fmt.Fprintf(out, "what\twithout\twith\tbound\n")
 	eachBulk(b, func(b *testing.B, s *Store) {
 		b.Helper()
-		lists := decidedLists(s, store.AllNamespaces(), 77, "namespace-7")
+		read := func() map[string]float64 {
+			s = reopened(b, s)
+			return medians(b, decidedLists(s, store.AllNamespaces(), 77, "namespace-7"))
+		}
 		decisions := make([]store.Decision, bulkDecisions)
 		for n := range decisions {
 			decisions[n] = bulkDecision(n)
@@ -160,7 +163,7 @@ func BenchmarkDecisions(b *testing.B) {
 			fmt.Fprintf(out, "%s: %s\t\t%s\t%s\n", b.Name(), what, took.Round(time.Millisecond), boundHolds(took <= decidedWithin))
 		}
 		for b.Loop() {
-			before := medians(b, lists)
+			before := read()
 			sync("apply", decisions)
 			if err := analyze(b.Context(), s); err != nil {
 				b.Fatal(err)
@@ -168,7 +171,7 @@ func BenchmarkDecisions(b *testing.B) {
 			sync("again", decisions)
 			decisions[7].Comment = "Nothing calls it, as was shown."
 			sync("edit", decisions)
-			with := medians(b, lists)
+			with := read()
 			start := time.Now()
 			page, err := s.ListDecisions(b.Context(), store.AllNamespaces(), store.DecisionQuery{State: store.DecisionStanding})
 			if err != nil || page.Total != bulkDecisions {
@@ -179,7 +182,7 @@ func BenchmarkDecisions(b *testing.B) {
 			if err := timePolicies(b, s, out); err != nil {
 				b.Fatal(err)
 			}
-			after := medians(b, lists)
+			after := read()
 			compareMedians(b, out, before, with, after)
 		}
 	})
@@ -223,6 +226,7 @@ func BenchmarkVisibleDecisions(b *testing.B) {
 		}
 		for b.Loop() {
 			sync("apply", decisions)
+			with, without = reopened(b, with), reopened(b, without)
 			for _, view := range []struct {
 				name  string
 				in    store.Namespaces
