@@ -65,8 +65,8 @@ func filledStore(b *testing.B, name string, filled fleet.Fleet) *Store {
 // filledWith has the configurations of the stores that filledStore and reopened made.
 var filledWith = map[*Store]Config{}
 
-// reopened closes such a store and opens its database again. To write much leaves caches of SQLite and memory of the process in a state in which lists take up to twice as
-// long for a while, with or without what was written.
+// reopened closes such a store and opens its database again. What writing much leaves in the memory of the process makes lists of SQLite take longer for a while, with or
+// without what was written.
 func reopened(b *testing.B, s *Store) *Store {
 	b.Helper()
 	config := filledWith[s]
