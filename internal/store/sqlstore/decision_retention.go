@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"gorm.io/gorm"
@@ -13,27 +12,10 @@ import (
 // countsInFull is the condition that a decision of a VEX document counts as those of exceptions do. No text within the JSON has this: its quotation marks are escaped.
 const countsInFull = `spec LIKE '%"full":true%'`
 
-// existing remembers the objects of each source that the last SyncDecisions was given. Until the first one, nothing is known of a source.
-type existing struct {
-	mu      sync.Mutex
-	objects map[string]map[store.DecisionObject]bool
-}
-
-func (e *existing) set(source string, objects map[store.DecisionObject]bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.objects == nil {
-		e.objects = map[string]map[store.DecisionObject]bool{}
-	}
-	e.objects[source] = objects
-}
-
 // gone reports whether an object is known not to exist. Statements of VEX documents are not objects.
-func (e *existing) gone(source string, object store.DecisionObject) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	objects, known := e.objects[source]
-	return source == store.DecisionSourceVEX || known && !objects[object]
+func (s *Store) gone(source string, object store.DecisionObject) bool {
+	objects := s.existing.of(source)
+	return source == store.DecisionSourceVEX || objects != nil && !objects[object]
 }
 
 // endedRow is a decision that has ended. Latest is 1 if no later decision has the same object.
@@ -65,7 +47,7 @@ func (s *Store) PruneDecisions(ctx context.Context, before time.Time) error {
 		for i := range rows {
 			row := &rows[i]
 			object := store.DecisionObject{Kind: row.Kind, Namespace: row.Namespace, Name: row.Name}
-			if row.Latest == 0 || s.existing.gone(row.Source, object) {
+			if row.Latest == 0 || s.gone(row.Source, object) {
 				old = append(old, row.ID)
 			}
 		}

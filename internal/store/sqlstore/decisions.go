@@ -217,7 +217,7 @@ func (s *Store) SyncDecisions(ctx context.Context, source string, decisions []st
 		}
 		s.existing.set(source, plan.wanted)
 		// What decisions match is looked up once, in the transaction that writes, unless all of them are likely to be refused again.
-		if settled = !behind && s.refusals.have(source, plan.begin); settled {
+		if settled = !behind && s.refusedBefore(source, plan.begin); settled {
 			err = plan.bound(tx, source, s.matchBounds)
 			settled = plan.empty()
 		}
@@ -246,30 +246,36 @@ func (s *Store) SyncDecisions(ctx context.Context, source string, decisions []st
 	if err != nil {
 		return nil, err
 	}
-	s.refusals.set(source, plan.refused)
+	s.refused.set(source, plan.refused)
 	return plan.problems, nil
 }
 
-// refusals remembers which decisions there was no room for, by source. It only saves work: what it has forgotten is looked up again.
-type refusals struct {
+// bySource remembers something about objects, by source: what the last SyncDecisions found. Its maps do not change.
+type bySource[V any] struct {
 	mu      sync.Mutex
-	digests map[string]map[store.DecisionObject]string
+	objects map[string]map[store.DecisionObject]V
 }
 
-// have reports whether there was no room for each of these decisions.
-func (r *refusals) have(source string, decisions []*newDecision) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return !slices.ContainsFunc(decisions, func(n *newDecision) bool { return r.digests[source][n.row.object()] != n.row.Digest })
+// of returns what is known of the objects of a source; nil before the first SyncDecisions.
+func (b *bySource[V]) of(source string) map[store.DecisionObject]V {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.objects[source]
 }
 
-func (r *refusals) set(source string, refused map[store.DecisionObject]string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.digests == nil {
-		r.digests = map[string]map[store.DecisionObject]string{}
+func (b *bySource[V]) set(source string, objects map[store.DecisionObject]V) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.objects == nil {
+		b.objects = map[string]map[store.DecisionObject]V{}
 	}
-	r.digests[source] = refused
+	b.objects[source] = objects
+}
+
+// refusedBefore reports whether there was no room for each of these decisions.
+func (s *Store) refusedBefore(source string, decisions []*newDecision) bool {
+	digests := s.refused.of(source)
+	return !slices.ContainsFunc(decisions, func(n *newDecision) bool { return digests[n.row.object()] != n.row.Digest })
 }
 
 func (p *decisionPlan) problemsOf() map[store.DecisionObject]store.DecisionProblem {

@@ -144,7 +144,7 @@ func BenchmarkDecisions(b *testing.B) {
 			if err != nil || page.Total != bulkDecisions {
 				b.Fatalf("%d decisions, %v", page.Total, err)
 			}
-			fmt.Fprintf(out, "%s: list of decisions\t\t%s\t%s\n", b.Name(), time.Since(start).Round(time.Millisecond), boundHolds(time.Since(start) < listBound))
+			fmt.Fprintf(out, "%s: list of decisions\t\t%s\t\t%s\n", b.Name(), time.Since(start).Round(time.Millisecond), boundHolds(time.Since(start) < listBound))
 			sync("end", nil)
 			if err := timePolicies(b, s, out); err != nil {
 				b.Fatal(err)

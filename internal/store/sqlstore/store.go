@@ -62,8 +62,9 @@ type Store struct {
 	matchBounds matchBounds
 	// matcherVersion is decision.MatcherVersion, but in tests.
 	matcherVersion int64
-	refusals       refusals
-	existing       existing
+	// refused has the digests of the decisions there was no room for. It only saves work: what it has forgotten is looked up again. existing has the objects that exist.
+	refused  bySource[string]
+	existing bySource[bool]
 	// policyRows is store.MaxPolicyRows, but in tests.
 	policyRows int
 	// These are the bounds of this package with these names, but in tests.
