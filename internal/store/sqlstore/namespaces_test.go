@@ -15,21 +15,12 @@ import (
 // TestVisible reads what some namespaces may see, beside a store that holds nothing else.
 func TestVisible(t *testing.T) {
 	t.Parallel()
-	for name, histories := range map[string]int{
-		sqldb.TypeSQLite: 7, sqldb.TypePostgres: 2, sqldb.TypeMySQL: 2,
-	} {
+	for name, histories := range map[string]int{sqldb.TypeSQLite: 7, sqldb.TypePostgres: 2, sqldb.TypeMySQL: 2} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			storetest.RunVisible(t, histories, func(t *testing.T, clk clock.PassiveClock) store.Store {
-				config := Config{Type: name, Clock: clk, MaxOpenConns: 4, BaseImages: storetest.BaseImages()}
-				if name == sqldb.TypeSQLite {
-					config.DSN = migrated(t)
-				} else {
-					config.DSN = servers[name].migrated(t)
-				}
-				if name == sqldb.TypePostgres {
-					config.DSN += "&" + fewPlans
-				}
+			storetest.RunVisible(t, uint64(budget(7, histories)), extentOn(name), func(t *testing.T, clk clock.PassiveClock) store.Store {
+				config := cheap(t, name)
+				config.Clock, config.MaxOpenConns, config.BaseImages = clk, 4, storetest.BaseImages()
 				s := openWith(t, config)
 				// So that lists of some images are read in both ways.
 				s.fewImages, s.fewUpdates, s.manyPackages, s.fewChosen, s.keptNumbers, s.fewVisible, s.maxSteps = 1, 1, 1, 0, 6, 3, 1

@@ -93,19 +93,59 @@ func eachEmptyServer(t *testing.T, test func(t *testing.T, config Config)) {
 	}
 }
 
-// eachDatabase is eachServer and sqlite.
+// eachDatabase runs a test with a migrated database of each kind, with statements that are cheap.
 func eachDatabase(t *testing.T, test func(t *testing.T, config Config)) {
 	t.Helper()
-	t.Run(sqldb.TypeSQLite, func(t *testing.T) {
-		t.Parallel()
-		test(t, Config{Type: sqldb.TypeSQLite, DSN: migrated(t)})
-	})
-	eachServer(t, test)
+	for _, name := range []string{sqldb.TypeSQLite, sqldb.TypePostgres, sqldb.TypeMySQL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, cheap(t, name))
+		})
+	}
+}
+
+// fewPlans are settings with which PostgreSQL plans a statement once for each connection, and joins tables in the order of the statement. To look
+// for better plans took most of the suite's time, and its tables have few rows.
+const fewPlans = "plan_cache_mode=force_generic_plan&join_collapse_limit=1&from_collapse_limit=1"
+
+// cheap is the configuration of a migrated database. Statements to a server take less processor time than usual: they come over a Unix socket, and PostgreSQL
+// has fewPlans. With the race detector, which tests what is concurrent, they do not.
+func cheap(t *testing.T, name string) Config {
+	t.Helper()
+	if name == sqldb.TypeSQLite {
+		return Config{Type: name, DSN: migrated(t)}
+	}
+	config := Config{Type: name, DSN: servers[name].migrated(t)}
+	if storetest.UnderRace {
+		return config
+	}
+	dsn, err := dbserver.OverSocket(config.DSN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.DSN = dsn
+	if name == sqldb.TypePostgres {
+		config.DSN += "&" + fewPlans
+	}
+	return config
+}
+
+// extentOn is how much of random tests runs with a database.
+func extentOn(name string) storetest.Extent {
+	switch {
+	case os.Getenv(fullEnv) != "" || name == sqldb.TypeSQLite:
+		return storetest.Extent{}
+	case name == sqldb.TypePostgres:
+		return storetest.Extent{SomeReads: true, Shares: 2, Share: 0}
+	default:
+		return storetest.Extent{SomeReads: true, Shares: 2, Share: 1}
+	}
 }
 
 // suite runs the whole suite, or, under the race detector, what is concurrent. "make test-plain" runs the whole one, and "make test-race" that.
-func suite(t *testing.T, reads storetest.Reads, config func(t *testing.T) Config) {
+func suite(t *testing.T, extent storetest.Extent, config func(t *testing.T) Config) {
 	t.Helper()
+	t.Parallel()
 	open := func(t *testing.T, clk clock.PassiveClock) store.Store {
 		config := config(t)
 		config.Clock, config.BaseImages = clk, storetest.BaseImages()
@@ -118,40 +158,26 @@ func suite(t *testing.T, reads storetest.Reads, config func(t *testing.T) Config
 	if storetest.UnderRace {
 		storetest.RunConcurrent(t, open)
 	} else {
-		storetest.Run(t, reads, open)
+		storetest.Run(t, extent, open)
 	}
 }
 
 func TestSQLite(t *testing.T) {
-	suite(t, storetest.AllReads, func(t *testing.T) Config { return Config{DSN: migrated(t)} })
+	suite(t, extentOn(sqldb.TypeSQLite), func(t *testing.T) Config { return Config{DSN: migrated(t)} })
 }
 
 func TestPostgres(t *testing.T) { serverSuite(t, sqldb.TypePostgres) }
 
 func TestMySQL(t *testing.T) { serverSuite(t, sqldb.TypeMySQL) }
 
-// fewPlans are settings with which PostgreSQL plans a statement once for each connection, and joins tables in the order of the statement. To look
-// for better plans took most of the suite's time, and its tables have few rows.
-const fewPlans = "plan_cache_mode=force_generic_plan&join_collapse_limit=1&from_collapse_limit=1"
-
-// serverSuite has the random tests read less than on SQLite after each step: what is asked is the same, and so are most statements. "make test-full" has
-// them read everything.
+// serverSuite has the random tests read less than on SQLite after each step, and run half of their seeds. What is asked is the same, and so are most statements.
+// "make test-full" runs all seeds, and reads everything.
 func serverSuite(t *testing.T, name string) {
 	t.Helper()
-	reads := storetest.SomeReads
-	if os.Getenv(fullEnv) != "" {
-		reads = storetest.AllReads
-	}
-	suite(t, reads, func(t *testing.T) Config {
+	suite(t, extentOn(name), func(t *testing.T) Config {
 		t.Helper()
-		config := Config{Type: name, DSN: servers[name].migrated(t), MaxOpenConns: 8}
-		if name == sqldb.TypePostgres && !storetest.UnderRace { // So that what is concurrent runs with the server's own plans, and over TCP, too.
-			dsn, err := dbserver.OverSocket(config.DSN)
-			if err != nil {
-				t.Fatal(err)
-			}
-			config.DSN = dsn + "&" + fewPlans
-		}
+		config := cheap(t, name)
+		config.MaxOpenConns = 8
 		return config
 	})
 }

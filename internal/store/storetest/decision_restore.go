@@ -16,16 +16,6 @@ import (
 // restoreNamespaces are those in which random decisions of these tests apply.
 var restoreNamespaces = []string{"a", "b", "c"}
 
-var decisionRestoreTests = func() map[string]func(*testing.T, *fixture) {
-	tests := map[string]func(*testing.T, *fixture){}
-	for seed := range uint64(2) {
-		tests[fmt.Sprintf("Random decisions that end restore every count, seed %d", seed)] = func(t *testing.T, f *fixture) {
-			f.decideAndRestore(t, rand.New(rand.NewPCG(seed, 16)))
-		}
-	}
-	return tests
-}()
-
 // everything reads every list as those see it who see all namespaces, and as those who see some.
 func (f *fixture) everything(t *testing.T) map[string]any {
 	t.Helper()
@@ -42,8 +32,9 @@ func (f *fixture) everything(t *testing.T) map[string]any {
 
 // decideAndRestore applies random decisions of both kinds: everywhere, in images, in namespaces and in workloads. When they have been removed, or have
 // expired, each list is again what it was before.
-func (f *fixture) decideAndRestore(t *testing.T, random *rand.Rand) {
+func decideAndRestore(t *testing.T, f *fixture, seed uint64) {
 	t.Helper()
+	random := rand.New(rand.NewPCG(seed, 16))
 	f.at(0)
 	var uses []store.Use
 	for n := range 4 {

@@ -46,7 +46,6 @@ func imageKeys(images []store.Image) []string {
 var listTests = func() map[string]func(*testing.T, *fixture) {
 	all := maps.Clone(imageListTests)
 	maps.Copy(all, searchTests)
-	maps.Copy(all, searchModelTests)
 	return all
 }()
 

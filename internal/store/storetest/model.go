@@ -71,24 +71,19 @@ type storeModel struct {
 	decisions *modelDecisions
 }
 
-var modelTests = func() map[string]func(*testing.T, *fixture) {
-	tests := map[string]func(*testing.T, *fixture){}
-	for seed := range uint64(modelHistories) {
-		tests[fmt.Sprintf("A random history equals a model, seed %d", seed)] = func(t *testing.T, f *fixture) {
-			m := &storeModel{
-				fixture: f, t: t, random: rand.New(rand.NewPCG(seed, 1)), queries: rand.New(rand.NewPCG(seed, 20)), worlds: map[int64]*world{}, images: map[model.ImageKey]*modelImage{},
-				answers: map[string][]model.PackageFinding{}, failures: map[string]bool{}, names: map[int64]string{},
-				opened: map[string]map[string]time.Time{},
-			}
-			m.decisions = newModelDecisions(m.random, []string{"CVE-0", "cve-1", "GHSA-CVE-1", "ghsa-cve-2", "CVE-3", "CVE-9"}, []string{
-				"pkg:deb/debian/p0", "pkg:deb/debian/p1@1.0-p1", "pkg:deb/debian/p2@1.0-p1", "pkg:deb/debian/*", "pkg:deb/debian/p*", "pkg:deb/*", "pkg:npm/*",
-			})
-			f.clock.set(oldBuild.Built)
-			m.run()
-		}
+func randomHistory(t *testing.T, f *fixture, seed uint64) {
+	t.Helper()
+	m := &storeModel{
+		fixture: f, t: t, random: rand.New(rand.NewPCG(seed, 1)), queries: rand.New(rand.NewPCG(seed, 20)), worlds: map[int64]*world{}, images: map[model.ImageKey]*modelImage{},
+		answers: map[string][]model.PackageFinding{}, failures: map[string]bool{}, names: map[int64]string{},
+		opened: map[string]map[string]time.Time{},
 	}
-	return tests
-}()
+	m.decisions = newModelDecisions(m.random, []string{"CVE-0", "cve-1", "GHSA-CVE-1", "ghsa-cve-2", "CVE-3", "CVE-9"}, []string{
+		"pkg:deb/debian/p0", "pkg:deb/debian/p1@1.0-p1", "pkg:deb/debian/p2@1.0-p1", "pkg:deb/debian/*", "pkg:deb/debian/p*", "pkg:deb/*", "pkg:npm/*",
+	})
+	f.clock.set(oldBuild.Built)
+	m.run()
+}
 
 func (m *storeModel) run() {
 	m.current = m.fixture.start(m.t, oldBuild).Number

@@ -96,29 +96,24 @@ const (
 	policySteps = 40
 )
 
-var policyModelTests = func() map[string]func(*testing.T, *fixture) {
-	tests := map[string]func(*testing.T, *fixture){}
-	for seed := range uint64(policySeeds) {
-		tests[fmt.Sprintf("Random deadlines equal a model, seed %d", seed)] = func(t *testing.T, f *fixture) {
-			m := &policyModel{
-				fixture: f, t: t, random: rand.New(rand.NewPCG(seed, 16)), queries: rand.New(rand.NewPCG(seed, 18)), now: day, uses: map[int][]store.Use{}, fixes: map[string]time.Time{},
-				applied: map[string]modelPolicy{}, begun: map[string]time.Time{}, told: map[string]bool{},
-			}
-			m.begin()
-			for step := range policySteps {
-				what := m.step()
-				readers := []store.Namespaces{store.AllNamespaces(), store.OnlyNamespaces("dev"), store.OnlyNamespaces("dev", "prod"), store.OnlyNamespaces("none")}
-				for _, in := range chosen(f, m.queries, step == policySteps-1, readers...) {
-					m.check(in)
-				}
-				if t.Failed() {
-					t.Fatalf("after step %d: %s", step, what)
-				}
-			}
+func randomDeadlines(t *testing.T, f *fixture, seed uint64) {
+	t.Helper()
+	m := &policyModel{
+		fixture: f, t: t, random: rand.New(rand.NewPCG(seed, 16)), queries: rand.New(rand.NewPCG(seed, 18)), now: day, uses: map[int][]store.Use{}, fixes: map[string]time.Time{},
+		applied: map[string]modelPolicy{}, begun: map[string]time.Time{}, told: map[string]bool{},
+	}
+	m.begin()
+	for step := range policySteps {
+		what := m.step()
+		readers := []store.Namespaces{store.AllNamespaces(), store.OnlyNamespaces("dev"), store.OnlyNamespaces("dev", "prod"), store.OnlyNamespaces("none")}
+		for _, in := range chosen(f, m.queries, step == policySteps-1, readers...) {
+			m.check(in)
+		}
+		if t.Failed() {
+			t.Fatalf("after step %d: %s", step, what)
 		}
 	}
-	return tests
-}()
+}
 
 func (m *policyModel) begin() {
 	m.clock.set(m.now)

@@ -40,30 +40,25 @@ type modelRunning struct {
 	matched  bool
 }
 
-var runningModelTests = func() map[string]func(*testing.T, *fixture) {
-	tests := map[string]func(*testing.T, *fixture){}
-	for seed := range uint64(runningSeeds) {
-		tests[fmt.Sprintf("Counts by namespace and by owner equal a model, seed %d", seed)] = func(t *testing.T, f *fixture) {
-			m := &runningModel{
-				fixture: f, t: t, random: rand.New(rand.NewPCG(seed, 17)), uses: map[string][]store.Use{}, now: day,
-			}
-			queries := rand.New(rand.NewPCG(seed, 19)) // What is asked for beside what happens.
-			m.decisions = newModelDecisions(m.random, []string{"CVE-0", "CVE-1", "CVE-2"}, []string{"pkg:deb/debian/a", "pkg:deb/debian/b@1.0", "pkg:deb/*"})
-			m.decisions.namespaces = []string{"prod", "dev", "other"}
-			m.begin()
-			for step := range runningSteps {
-				what := m.step()
-				for _, limit := range chosen(f, queries, step == runningSteps-1, 0, 1, 2, 100) {
-					m.check(limit)
-				}
-				if t.Failed() {
-					t.Fatalf("after step %d: %s", step, what)
-				}
-			}
+func randomUses(t *testing.T, f *fixture, seed uint64) {
+	t.Helper()
+	m := &runningModel{
+		fixture: f, t: t, random: rand.New(rand.NewPCG(seed, 17)), uses: map[string][]store.Use{}, now: day,
+	}
+	queries := rand.New(rand.NewPCG(seed, 19)) // What is asked for beside what happens.
+	m.decisions = newModelDecisions(m.random, []string{"CVE-0", "CVE-1", "CVE-2"}, []string{"pkg:deb/debian/a", "pkg:deb/debian/b@1.0", "pkg:deb/*"})
+	m.decisions.namespaces = []string{"prod", "dev", "other"}
+	m.begin()
+	for step := range runningSteps {
+		what := m.step()
+		for _, limit := range chosen(f, queries, step == runningSteps-1, 0, 1, 2, 100) {
+			m.check(limit)
+		}
+		if t.Failed() {
+			t.Fatalf("after step %d: %s", step, what)
 		}
 	}
-	return tests
-}()
+}
 
 func (m *runningModel) begin() {
 	m.clock.set(m.now)

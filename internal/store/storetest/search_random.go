@@ -13,43 +13,38 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-var searchModelTests = func() map[string]func(*testing.T, *fixture) {
-	tests := map[string]func(*testing.T, *fixture){}
-	for seed := range uint64(searchSeeds) {
-		tests[fmt.Sprintf("A random search equals a model, seed %d", seed)] = func(t *testing.T, f *fixture) {
-			m := newSearchModel(t, f, seed)
-			for step := range searchSteps {
-				m.step()
-				times := 2
-				if f.reads == SomeReads && step < searchSteps-1 {
-					times = 1
-				}
-				for range times {
-					m.checkVulnerabilities()
-					m.checkAffected(store.AffectedQuery{})
-					m.checkAffected(store.AffectedQuery{Suppressed: true})
-					m.checkAffected(store.AffectedQuery{Closed: true})
-					m.checkAffected(store.AffectedQuery{On: m.begin.Add(time.Duration(m.random.Int64N(int64(m.now.Sub(m.begin)) + 1)))})
-					m.checkExposures()
-					m.checkPackages()
-					m.checkWorkloads()
-					m.checkGroups()
-					m.checkImages()
-					m.checkFixes()
-					m.checkSummary()
-				}
-				m.checkFindings()
-				m.checkCompare()
-				m.checkFindingsByOwner()
-				m.checkSuppressed()
-				if t.Failed() {
-					t.Fatalf("after step %d", step)
-				}
-			}
+func randomSearch(t *testing.T, f *fixture, seed uint64) {
+	t.Helper()
+	m := newSearchModel(t, f, seed)
+	for step := range searchSteps {
+		m.step()
+		times := 2
+		if f.extent.SomeReads && step < searchSteps-1 {
+			times = 1
+		}
+		for range times {
+			m.checkVulnerabilities()
+			m.checkAffected(store.AffectedQuery{})
+			m.checkAffected(store.AffectedQuery{Suppressed: true})
+			m.checkAffected(store.AffectedQuery{Closed: true})
+			m.checkAffected(store.AffectedQuery{On: m.begin.Add(time.Duration(m.random.Int64N(int64(m.now.Sub(m.begin)) + 1)))})
+			m.checkExposures()
+			m.checkPackages()
+			m.checkWorkloads()
+			m.checkGroups()
+			m.checkImages()
+			m.checkFixes()
+			m.checkSummary()
+		}
+		m.checkFindings()
+		m.checkCompare()
+		m.checkFindingsByOwner()
+		m.checkSuppressed()
+		if t.Failed() {
+			t.Fatalf("after step %d", step)
 		}
 	}
-	return tests
-}()
+}
 
 func (m *searchModel) checkVulnerabilities() {
 	query := store.VulnerabilityQuery{

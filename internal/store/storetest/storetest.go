@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -17,38 +16,28 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-// Reads says how much the random tests read after each step. Reading and comparing takes nearly all of their time.
-type Reads int
-
-const (
-	// AllReads reads for each reader, with each parameter.
-	AllReads Reads = iota
-	// SomeReads chooses one of them at random after each step, and reads for each after the last one.
-	SomeReads
-)
-
 // Run runs the suite. open returns a new empty store each time that takes the time from clk and has the list BaseImages, and closes it at the end of the test.
-func Run(t *testing.T, reads Reads, open func(t *testing.T, clk clock.PassiveClock) store.Store) {
+func Run(t *testing.T, extent Extent, open func(t *testing.T, clk clock.PassiveClock) store.Store) {
 	t.Helper()
-	runGroups(t, reads, open,
-		imageTests, sbomTests, listTests, findingTests, resultSetTests, answerTests, failureTests, symbolTests, expiryTests, changeTests, modelTests, openingTests, presenceTests, rolloutTests, undoTests, evaluationTests, coverageTests, ownerTests, baseTests, listedBaseTests, exposureTests, imagePackageTests, runningTests, runningModelTests, trendTests, scanTests, scanJobTests, newerTagTests, recatalogTests, sourceTests, lifecycleTests, reportTests, sharedDatabaseTests, sessionTests, decisionTests, decisionRecordTests, decisionAudienceTests, decisionDeletionTests, decisionRetentionTests, decisionImageTests, decisionPlaceTests, decisionRestoreTests, previewTests, policyTests, policyPlaceTests, policyModelTests, notificationTests, reportSinkTests, introductionTests, reminderTests, summaryTests, fixTests, tagFixModelTests, eventTests, feedTests, concurrencyTests,
+	runGroups(t, extent, open,
+		extent.randomTests(), imageTests, sbomTests, listTests, findingTests, resultSetTests, answerTests, failureTests, symbolTests, expiryTests, changeTests, openingTests, presenceTests, rolloutTests, undoTests, evaluationTests, coverageTests, ownerTests, baseTests, listedBaseTests, exposureTests, imagePackageTests, runningTests, trendTests, scanTests, scanJobTests, newerTagTests, recatalogTests, sourceTests, lifecycleTests, reportTests, sharedDatabaseTests, sessionTests, decisionTests, decisionRecordTests, decisionAudienceTests, decisionDeletionTests, decisionRetentionTests, decisionImageTests, decisionPlaceTests, previewTests, policyTests, policyPlaceTests, notificationTests, reportSinkTests, introductionTests, reminderTests, summaryTests, fixTests, eventTests, feedTests, concurrencyTests,
 	)
 }
 
 // RunConcurrent runs the part of the suite in which several goroutines use a store, for the race detector.
 func RunConcurrent(t *testing.T, open func(t *testing.T, clk clock.PassiveClock) store.Store) {
 	t.Helper()
-	runGroups(t, AllReads, open, resultSetTests, feedTests, concurrencyTests)
+	runGroups(t, Extent{}, open, resultSetTests, feedTests, concurrencyTests)
 }
 
-func runGroups(t *testing.T, reads Reads, open func(t *testing.T, clk clock.PassiveClock) store.Store, groups ...map[string]func(*testing.T, *fixture)) {
+func runGroups(t *testing.T, extent Extent, open func(t *testing.T, clk clock.PassiveClock) store.Store, groups ...map[string]func(*testing.T, *fixture)) {
 	t.Helper()
 	for _, group := range groups {
 		for name, test := range group {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				clk := &stoppableClock{}
-				test(t, &fixture{Store: open(t, clk), clock: clk, reads: reads})
+				test(t, &fixture{Store: open(t, clk), clock: clk, extent: extent})
 			})
 		}
 	}
@@ -57,17 +46,8 @@ func runGroups(t *testing.T, reads Reads, open func(t *testing.T, clk clock.Pass
 // fixture is a store with steps that must succeed.
 type fixture struct {
 	store.Store
-	clock *stoppableClock
-	reads Reads
-}
-
-// chosen are those of several readers, or parameters, that a random test reads for after a step.
-func chosen[T any](f *fixture, random *rand.Rand, last bool, all ...T) []T {
-	if f.reads == AllReads || last || len(all) == 0 {
-		return all
-	}
-	n := random.IntN(len(all))
-	return all[n : n+1]
+	clock  *stoppableClock
+	extent Extent
 }
 
 // stoppableClock is the real clock until it is set. It is safe for concurrent use.

@@ -18,35 +18,30 @@ const (
 	tagFixSteps = 30
 )
 
-var tagFixModelTests = func() map[string]func(*testing.T, *fixture) {
-	tests := map[string]func(*testing.T, *fixture){}
-	for seed := range uint64(tagFixSeeds) {
-		tests[fmt.Sprintf("Random newer tags equal a model, seed %d", seed)] = func(t *testing.T, f *fixture) {
-			m := newTagFixModel(t, f, seed)
-			for step := range tagFixSteps {
-				what := m.step()
-				if m.queries.IntN(2) == 0 {
-					m.compareLater()
-				}
-				last := step == tagFixSteps-1
-				some := []store.Namespaces{store.OnlyNamespaces("a"), store.OnlyNamespaces("a", "b"), store.OnlyNamespaces("none")}[m.queries.IntN(3)]
-				for _, in := range chosen(f, m.queries, last, store.AllNamespaces(), some) {
-					m.check(in)
-				}
-				for _, key := range chosen(f, m.queries, last, m.keys...) {
-					m.checkWorkloads(key)
-				}
-				if t.Failed() {
-					t.Fatalf("after step %d: %s", step, what)
-				}
-			}
-			if len(m.listed) < 2 {
-				t.Errorf("answers with newer tags, of images and of their bases: %v", m.listed)
-			}
+func randomNewerTags(t *testing.T, f *fixture, seed uint64) {
+	t.Helper()
+	m := newTagFixModel(t, f, seed)
+	for step := range tagFixSteps {
+		what := m.step()
+		if m.queries.IntN(2) == 0 {
+			m.compareLater()
+		}
+		last := step == tagFixSteps-1
+		some := []store.Namespaces{store.OnlyNamespaces("a"), store.OnlyNamespaces("a", "b"), store.OnlyNamespaces("none")}[m.queries.IntN(3)]
+		for _, in := range chosen(f, m.queries, last, store.AllNamespaces(), some) {
+			m.check(in)
+		}
+		for _, key := range chosen(f, m.queries, last, m.keys...) {
+			m.checkWorkloads(key)
+		}
+		if t.Failed() {
+			t.Fatalf("after step %d: %s", step, what)
 		}
 	}
-	return tests
-}()
+	if len(m.listed) < 2 {
+		t.Errorf("answers with newer tags, of images and of their bases: %v", m.listed)
+	}
+}
 
 // tagFixModel computes what newer tags do from the findings of images that lists show, and from what was found in the images of the tags.
 type tagFixModel struct {

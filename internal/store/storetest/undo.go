@@ -85,49 +85,42 @@ func (f *fixture) story(t *testing.T, workload string) string {
 	return strings.Join(told, " ")
 }
 
-var undoTests = func() map[string]func(*testing.T, *fixture) {
-	tests := map[string]func(*testing.T, *fixture){
-		"Rollouts that are undone": func(t *testing.T, f *fixture) {
-			f.want(t, lettered('a'), lettered('A'), lettered('b'), lettered('B'), lettered('c'))
-			for name, c := range undone {
-				for minute, images := range strings.Split(c.steps, ",") {
-					f.step(t, minute, name, images)
-					f.step(t, minute, name, images) // As after a restart.
-				}
-				if diff := cmp.Diff(c.want, f.story(t, name)); diff != "" {
-					t.Errorf("%s, %s (-want +got):\n%s", name, c.steps, diff)
-				}
+var undoTests = map[string]func(*testing.T, *fixture){
+	"Rollouts that are undone": func(t *testing.T, f *fixture) {
+		f.want(t, lettered('a'), lettered('A'), lettered('b'), lettered('B'), lettered('c'))
+		for name, c := range undone {
+			for minute, images := range strings.Split(c.steps, ",") {
+				f.step(t, minute, name, images)
+				f.step(t, minute, name, images) // As after a restart.
 			}
-		},
-		"Many rollouts are undone at once": func(t *testing.T, f *fixture) {
-			a, b := lettered('a'), lettered('b')
-			f.want(t, a, b)
-			const workloads = 700
-			for minute, keys := range [][]model.ImageKey{{a}, {a, b}, {a}} {
-				var uses []store.Use
-				for n := range workloads {
-					uses = append(uses, runs(fmt.Sprint("w", n), keys...)...)
-				}
-				f.runAt(t, minute, "s", uses...)
+			if diff := cmp.Diff(c.want, f.story(t, name)); diff != "" {
+				t.Errorf("%s, %s (-want +got):\n%s", name, c.steps, diff)
 			}
-			since := day.Add(2 * time.Minute)
-			if got := f.rollouts(t, store.RolloutQuery{Since: since}).Total; got != workloads {
-				t.Errorf("%d of %d rollouts were seen to be undone", got, workloads)
-			}
-		},
-	}
-	for seed := range uint64(rolloutHistories) {
-		tests[fmt.Sprintf("A random series of rollouts tells what runs, seed %d", seed)] = func(t *testing.T, f *fixture) {
-			f.randomRollouts(t, rand.New(rand.NewPCG(seed, 7)))
 		}
-	}
-	return tests
-}()
+	},
+	"Many rollouts are undone at once": func(t *testing.T, f *fixture) {
+		a, b := lettered('a'), lettered('b')
+		f.want(t, a, b)
+		const workloads = 700
+		for minute, keys := range [][]model.ImageKey{{a}, {a, b}, {a}} {
+			var uses []store.Use
+			for n := range workloads {
+				uses = append(uses, runs(fmt.Sprint("w", n), keys...)...)
+			}
+			f.runAt(t, minute, "s", uses...)
+		}
+		since := day.Add(2 * time.Minute)
+		if got := f.rollouts(t, store.RolloutQuery{Since: since}).Total; got != workloads {
+			t.Errorf("%d of %d rollouts were seen to be undone", got, workloads)
+		}
+	},
+}
 
 // randomRollouts runs any images from minute to minute. Once there was a rollout, the latest one is to an image that runs, if any does; none
 // is to the image of the one before it; and while the image of the latest one stays and no other begins there is no other.
-func (f *fixture) randomRollouts(t *testing.T, random *rand.Rand) {
+func randomRollouts(t *testing.T, f *fixture, seed uint64) {
 	t.Helper()
+	random := rand.New(rand.NewPCG(seed, 7))
 	const all = "aAbBc"
 	for _, name := range all {
 		f.want(t, lettered(name))

@@ -47,6 +47,8 @@ type product interface {
 	// copier returns a function that makes databases with the tables, views and rows that a template has now. Nobody is connected to the template.
 	copier(ctx context.Context, port int, template string) (copier, error)
 	dropDatabase(ctx context.Context, port int, name string) error
+	// overSocket returns the DSN of the same database on the Unix socket of a server that has its files in dir.
+	overSocket(dir, dsn string) (string, error)
 	// stopSignal ends the server in an orderly way without waiting for clients.
 	stopSignal() syscall.Signal
 	// killSignal ends it at once, so that it has to recover.
@@ -120,6 +122,21 @@ func (c *template) database(t testing.TB, s *shared, prepare func(ctx context.Co
 		t.Fatalf("prepare a database on %s: %v", s.name(), c.err)
 	}
 	return s.make(t, func(ctx context.Context, _ int, name string) (string, error) { return c.copy(ctx, name) })
+}
+
+// OverSocket returns the DSN of a database that PostgreSQL or MariaDB returned, by way of the server's Unix socket, where messages take less processor time
+// than on loopback.
+func OverSocket(dsn string) (string, error) {
+	server := sharedMariaDB
+	if strings.HasPrefix(dsn, "postgres:") {
+		server = sharedPostgres
+	}
+	server.mu.Lock()
+	defer server.mu.Unlock()
+	if server.server == nil {
+		return "", fmt.Errorf("no %s server of this process runs", server.name())
+	}
+	return server.overSocket(server.server.dir, dsn)
 }
 
 // OwnPostgreSQL starts a server that the test may stop, kill and start again.

@@ -60,6 +60,16 @@ func (m mariaDB) createDatabase(ctx context.Context, port int, name string) (str
 	return m.config(port, name).FormatDSN(), m.run(ctx, port, "CREATE DATABASE "+name)
 }
 
+// overSocket is the DSN of a database by way of the server's Unix socket.
+func (mariaDB) overSocket(dir, dsn string) (string, error) {
+	config, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return "", err
+	}
+	config.Net, config.Addr = "unix", filepath.Join(dir, "socket")
+	return config.FormatDSN(), nil
+}
+
 // copier reads the statements that make a copy once: MariaDB has no templates. A copy sends all of them at once.
 func (m mariaDB) copier(ctx context.Context, port int, template string) (copier, error) {
 	source, err := m.open(port, template)

@@ -2,7 +2,6 @@ package dbserver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"os/exec"
@@ -78,20 +77,14 @@ func (p postgres) dropDatabase(ctx context.Context, port int, name string) error
 	return p.run(ctx, port, "DROP DATABASE "+name+" WITH (FORCE)")
 }
 
-// OverSocket returns the DSN of the same database of PostgreSQL by way of the server's Unix socket, where messages take less processor time than on
-// loopback. The server of this process must run.
-func OverSocket(dsn string) (string, error) {
+// overSocket is the DSN of a database by way of the server's Unix socket.
+func (postgres) overSocket(dir, dsn string) (string, error) {
 	parsed, err := url.Parse(dsn)
 	if err != nil {
 		return "", err
 	}
-	sharedPostgres.mu.Lock()
-	defer sharedPostgres.mu.Unlock()
-	if sharedPostgres.server == nil {
-		return "", errors.New("no PostgreSQL server of this process runs")
-	}
 	query := parsed.Query()
-	query.Set("host", sharedPostgres.server.dir)
+	query.Set("host", dir)
 	query.Set("port", parsed.Port())
 	parsed.Host, parsed.RawQuery = "", query.Encode()
 	return parsed.String(), nil
