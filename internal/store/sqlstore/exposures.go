@@ -29,6 +29,11 @@ type exposedWorkload struct {
 	Since                 int64
 }
 
+// compare orders as exposureOrder does.
+func (r *exposedWorkload) compare(o *exposedWorkload) int {
+	return cmp.Or(cmp.Compare(r.Since, o.Since), cmp.Compare(r.Namespace, o.Namespace), cmp.Compare(r.Kind, o.Kind), cmp.Compare(r.Name, o.Name))
+}
+
 func (r *exposedWorkload) value(column string) string {
 	switch column {
 	case "l.namespace":
@@ -64,13 +69,20 @@ func (s *Store) Exposures(ctx context.Context, in store.Namespaces, query store.
 		if err != nil {
 			return err
 		}
-		q := exposureQuery{tx: tx, chosen: place{query.Where, in}, names: spellings(query.ID), current: current}
-		entries := q.rows().Select("u.namespace, u.kind, u.name, MIN(" + q.since() + ") AS since").Group("u.namespace, u.kind, u.name")
-		rows, next, total, err := readEntries(tx, entries, exposureOrder, query.Page, exposureToken{"exposures", query.ID, query.Where}, (*exposedWorkload).value)
+		visible, _, err := s.readVisible(tx, place{in: in})
 		if err != nil {
 			return err
 		}
-		page.NextToken, page.Total, page.Workloads = next, total, make([]store.WorkloadExposures, len(rows))
+		q := exposureQuery{tx: tx, chosen: place{query.Where, in}, names: spellings(query.ID), current: current, visible: visible}
+		token := exposureToken{"exposures", query.ID, query.Where}
+		rows, total, err := q.workloads(query.Page, token)
+		if err != nil {
+			return err
+		}
+		if rows, page.NextToken, err = cutPage(rows, query.Limit(), token, exposureOrder, (*exposedWorkload).value); err != nil {
+			return err
+		}
+		page.Total, page.Workloads = total, make([]store.WorkloadExposures, len(rows))
 		for from := 0; from < len(rows); from += maxWorkloads {
 			to := min(len(rows), from+maxWorkloads)
 			if err := q.read(rows[from:to], page.Workloads[from:to]); err != nil {
@@ -91,33 +103,102 @@ type exposureQuery struct {
 	chosen  place
 	names   []string
 	current int64
+	// visible are the images that are visible, nil if all are or if these are too many.
+	visible visibleTimes
 }
 
-// rows begins a statement about each time in which a container of a workload, as presence u, ran image i while its package had finding f.
-func (q *exposureQuery) rows() *gorm.DB {
-	found := q.tx.Table("(?) AS named", q.tx.Table("vulnerability_names AS n").Distinct("n.vulnerability_pk").Where("n.name IN ?", q.names)).
+// workloads reads the workloads of a page and the one after it, and counts those of all pages. They are grouped and sorted here: temporary tables of MariaDB reserve the greatest
+// length of each name, and are written to a disk when there are some thousand workloads.
+func (q *exposureQuery) workloads(page store.Page, token exposureToken) (rows []exposedWorkload, total int, err error) {
+	after, err := q.after(page.Token, token)
+	if err != nil {
+		return nil, 0, err
+	}
+	first := map[store.Workload]int64{}
+	err = eachRow(q.times(), func(scan func(...any) error) error {
+		var w store.Workload
+		var since int64
+		if err := scan(&w.Namespace, &w.Kind, &w.Name, &since); err != nil {
+			return err
+		}
+		if earlier, known := first[w]; !known || since < earlier {
+			first[w] = since
+		}
+		return nil
+	})
+	for w, since := range first {
+		row := exposedWorkload{Namespace: w.Namespace, Kind: w.Kind, Name: w.Name, Since: since}
+		if after != nil && row.compare(after) <= 0 {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(rows, &row, func(a exposedWorkload, b *exposedWorkload) int { return a.compare(b) })
+		if at <= page.Limit() {
+			rows = slices.Insert(rows[:min(len(rows), page.Limit())], at, row)
+		}
+	}
+	return rows, len(first), err
+}
+
+// after is what a page token follows, nil for the first page.
+func (q *exposureQuery) after(text string, token exposureToken) (*exposedWorkload, error) {
+	if text == "" {
+		return nil, nil //nolint:nilnil // There is nothing before the first page.
+	}
+	values, err := store.DecodeToken(text, token, len(exposureOrder))
+	if err != nil {
+		return nil, err
+	}
+	since, err := strconv.ParseInt(values[0], 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", store.ErrInvalidToken, err)
+	}
+	return &exposedWorkload{Namespace: values[1], Kind: values[2], Name: values[3], Since: since}, nil
+}
+
+// times selects the workloads that ran images with the vulnerability, and when each presence of an image with a finding began. An image of which several packages have the vulnerability
+// since the same time is looked up once.
+func (q *exposureQuery) times() *gorm.DB {
+	found := q.found().Distinct("ip.image_pk, " + q.opened() + " AS opened, " + ended + " AS ended")
+	if q.visible != nil {
+		found = found.Where("ip.image_pk IN (?)", numberList(slices.Sorted(maps.Keys(q.visible))))
+	}
+	rows := q.tx.Table("(?) AS t", found).Joins("CROSS JOIN image_presences u").Where("u.image_pk = t.image_pk")
+	since := q.since("t.opened")
+	return visiblePresences(uses(rows, q.chosen), "u", q.chosen.in).Where(since + " < " + until("t.ended")).Select("u.namespace, u.kind, u.name, " + since)
+}
+
+// found begins a statement about each finding f of the vulnerability in each image i that has its package ip.
+func (q *exposureQuery) found() *gorm.DB {
+	return q.tx.Table("(?) AS named", q.tx.Table("vulnerability_names AS n").Distinct("n.vulnerability_pk").Where("n.name IN ?", q.names)).
 		Joins("CROSS JOIN findings f").
 		Joins("LEFT JOIN generations e ON e.number = f.until_gen AND e.number <= ?", q.current).
 		Joins("CROSS JOIN image_packages ip").
 		Joins("CROSS JOIN images i").
-		Joins("CROSS JOIN image_presences u").
 		Where("f.vulnerability_pk = named.vulnerability_pk AND f.from_gen <= ? AND ip.package_pk = f.package_pk AND ip.excluded = 0", q.current).
-		Where("i.id = ip.image_pk AND i.matched_at > 0 AND u.image_pk = ip.image_pk")
-	found = visiblePresences(uses(found, q.chosen), "u", q.chosen.in)
-	return found.Where(q.since() + " < " + q.until())
+		Where("i.id = ip.image_pk AND i.matched_at > 0")
 }
 
-// since is when the time of a row begins.
-func (q *exposureQuery) since() string {
-	opened := "f.opened_at"
-	if !q.chosen.in.All() {
-		opened = laterOf(opened, "i.matched_at")
+// rows begins a statement about each time in which a container of a workload, as presence u, ran image i while its package had finding f.
+func (q *exposureQuery) rows() *gorm.DB {
+	found := q.found().Joins("CROSS JOIN image_presences u").Where("u.image_pk = ip.image_pk")
+	return visiblePresences(uses(found, q.chosen), "u", q.chosen.in).Where(q.since(q.opened()) + " < " + until(ended))
+}
+
+// opened is since when image i has finding f.
+func (q *exposureQuery) opened() string {
+	if q.chosen.in.All() {
+		return "f.opened_at"
 	}
-	return "(" + laterOf("("+presenceSince("u", q.chosen.in)+")", "("+opened+")") + ")"
+	return "(" + laterOf("f.opened_at", "i.matched_at") + ")"
 }
 
-// until is when the time of a row ends.
-func (q *exposureQuery) until() string {
+// since is when the time of a row begins whose finding was opened at a time.
+func (q *exposureQuery) since(opened string) string {
+	return "(" + laterOf("("+presenceSince("u", q.chosen.in)+")", opened) + ")"
+}
+
+// until is when the time of a row ends whose finding ended at a time.
+func until(ended string) string {
 	return "(CASE WHEN u.until_time < " + ended + " THEN u.until_time ELSE " + ended + " END)"
 }
 
@@ -157,7 +238,7 @@ func (q *exposureQuery) read(page []exposedWorkload, out []store.WorkloadExposur
 			images: map[imageName]bool{}, packages: map[string]bool{}, suppressed: true, latest: map[string]int64{}, containers: map[string]bool{},
 		}
 	}
-	found := "u.namespace, u.kind, u.name, u.container, 1 AS found, " + q.since() + " AS began, " + q.until() + " AS went, " +
+	found := "u.namespace, u.kind, u.name, u.container, 1 AS found, " + q.since(q.opened()) + " AS began, " + until(ended) + " AS went, " +
 		"CASE WHEN " + ended + " <= u.until_time THEN 1 ELSE 0 END AS by_database, i.image_id, i.platform, p.name AS package, " +
 		"CASE WHEN " + suppressedInWorkload + " THEN 1 ELSE 0 END AS suppressed"
 	ran := "u.namespace, u.kind, u.name, u.container, 0 AS found, " + presenceSince("u", q.chosen.in) + " AS began, u.until_time AS went, " +

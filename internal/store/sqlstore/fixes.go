@@ -286,57 +286,6 @@ func (r *fixReader) openFindings(images []int64) *gorm.DB {
 	return found
 }
 
-// stored adds the conditions of the query to a selection of rows x of image_fixes.
-func (r *fixReader) stored(rows *gorm.DB) *gorm.DB {
-	if r.chosen.everywhere() {
-		rows = rows.Where("EXISTS (SELECT 1 FROM image_uses u WHERE u.image_pk = x.image_pk)")
-	} else {
-		rows = rows.Where("x.image_pk IN (?)", r.running())
-	}
-	if len(r.live) > 0 { // Of decisions with places.
-		rows = rows.Where("x.image_pk NOT IN (?)", r.closed())
-	}
-	return rows
-}
-
-// storedTotal counts the entries of images that are not live.
-func (r *fixReader) storedTotal() (int, error) {
-	number := "x.findings"
-	if r.query.KEV {
-		number = "x.kev"
-	}
-	one := fmt.Sprintf("CASE WHEN x.action = %d THEN %s WHEN %s > 0 THEN 1 ELSE 0 END", fixSummary, number, number)
-	rows := r.stored(r.tx.Table("image_fixes AS x"))
-	if r.query.Kind != "" {
-		actions := []int64{fixActions[r.query.Kind]}
-		if r.query.Kind == store.FixUpdate {
-			actions = append(actions, fixSummary)
-		}
-		rows = rows.Where("x.action IN ?", actions)
-	}
-	var total int
-	err := rows.Select("COALESCE(SUM(" + one + "), 0)").Scan(&total).Error
-	return total, err
-}
-
-// storedEntries reads the entries of a page that have rows.
-func (r *fixReader) storedEntries() ([]fixEntry, error) {
-	rows := r.stored(r.tx.Table("image_fixes AS x").Joins("JOIN images i ON i.id = x.image_pk")).Where("x.action <> ? AND x.findings > 0", fixSummary)
-	if r.query.Kind != "" {
-		rows = rows.Where("x.action = ?", fixActions[r.query.Kind])
-	}
-	if r.query.KEV {
-		rows = rows.Where("x.kev > 0")
-	}
-	chosen, err := fromToken(r.tx.Table("(?) AS l", rows.Select("x.*, i.image_id, i.platform")), r.query.Token, r.token, fixOrder)
-	if err != nil {
-		return nil, err
-	}
-	var entries []fixEntry
-	err = chosen.Select("l.*").Order(sqldb.OrderBy(fixOrder)).Limit(r.query.Limit() + 1).Scan(&entries).Error
-	return entries, err
-}
-
 // Numbers of packages that updateEntries reads at a time: more and more, until there are enough images.
 const (
 	firstUpdates = 16

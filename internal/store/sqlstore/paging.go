@@ -53,7 +53,17 @@ type counted[T any] struct {
 func readEntries[T any](tx, entries *gorm.DB, keys []sqldb.SortKey, page store.Page, token any, value func(row *T, column string) string) (
 	rows []T, next string, total int, err error,
 ) {
-	chosen, err := fromToken(tx.Table("(?) AS l", tx.Table("(?) AS e", entries).Select("e.*, COUNT(*) OVER () AS total")), page.Token, token, keys)
+	return readCounted(tx, tx.Table("(?) AS e", entries).Select("e.*, "+totalColumn), keys, page, token, value)
+}
+
+// totalColumn is the number of all rows of a statement.
+const totalColumn = "COUNT(*) OVER () AS total"
+
+// readCounted is readEntries of entries that have the totalColumn: MariaDB makes a temporary table for each statement in another one.
+func readCounted[T any](tx, entries *gorm.DB, keys []sqldb.SortKey, page store.Page, token any, value func(row *T, column string) string) (
+	rows []T, next string, total int, err error,
+) {
+	chosen, err := fromToken(tx.Table("(?) AS l", entries), page.Token, token, keys)
 	if err != nil {
 		return nil, "", 0, err
 	}

@@ -73,7 +73,7 @@ func (s *Store) ListWorkloads(ctx context.Context, in store.Namespaces, query st
 			return err
 		}
 		var rows []workloadEntry
-		rows, page.NextToken, page.Total, err = readEntries(tx, entries, keys, query.Page, token, (*workloadEntry).value)
+		rows, page.NextToken, page.Total, err = readCounted(tx, entries, keys, query.Page, token, (*workloadEntry).value)
 		if err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (s *Store) ListWorkloads(ctx context.Context, in store.Namespaces, query st
 	return page, nil
 }
 
-// runningWorkloads selects a workloadEntry for each workload that the query matches.
+// runningWorkloads selects a workloadEntry for each workload that the query matches, with the totalColumn.
 func (s *Store) runningWorkloads(tx *gorm.DB, chosen place, query store.WorkloadQuery) (*gorm.DB, error) {
 	running := contains(uses(tx.Table("image_uses AS u"), chosen), s.db.Dialect(), query.Text, "u.name")
 	if query.Base != "" {
@@ -126,9 +126,12 @@ func (s *Store) runningWorkloads(tx *gorm.DB, chosen place, query store.Workload
 			Joins("LEFT JOIN (?) z ON z.image_pk = d.image_pk AND z.namespace = d.namespace AND z.kind = d.kind AND z.name = d.name", some)
 		count = "i.%[1]s - COALESCE(y.%[1]s, 0) - COALESCE(z.%[1]s, 0)"
 	}
-	sums = sums.Select("d.namespace, d.kind, d.name, COUNT(*) AS image_count, SUM(CASE WHEN i.matched_at > 0 THEN 1 ELSE 0 END) AS scanned, " +
-		perCount("SUM("+count+") AS %[1]s")).Group("d.namespace, d.kind, d.name")
-	entries := tx.Table("(?) AS s", sums)
+	sums = sums.Group("d.namespace, d.kind, d.name")
+	columns := "d.namespace, d.kind, d.name, COUNT(*) AS image_count, SUM(CASE WHEN i.matched_at > 0 THEN 1 ELSE 0 END) AS scanned, " + perCount("SUM("+count+") AS %[1]s")
+	if query.MinSeverity == model.SeverityUnknown && !query.KEV && !query.Fixable && !query.Overdue {
+		return sums.Select(columns + ", " + totalColumn), nil
+	}
+	entries := tx.Table("(?) AS s", sums.Select(columns)).Select("s.*, " + totalColumn)
 	if query.MinSeverity > model.SeverityUnknown {
 		entries = entries.Where(orWorse("s.%[1]s", query.MinSeverity))
 	}
@@ -140,7 +143,7 @@ func (s *Store) runningWorkloads(tx *gorm.DB, chosen place, query store.Workload
 	}
 	if query.Overdue {
 		entries = entries.Joins("JOIN (?) o ON o.namespace = s.namespace AND o.kind = s.kind AND o.name = s.name",
-			s.overduePlaces(tx, chosen.in, current, placed).Distinct("u.namespace, u.kind, u.name")).Select("s.*")
+			s.overduePlaces(tx, chosen.in, current, placed).Distinct("u.namespace, u.kind, u.name"))
 	}
 	return entries, nil
 }
