@@ -23,11 +23,11 @@ func comparePages[T any](t *testing.T, name string, want []T, list func(page sto
 				t.Errorf("%s, size %d: %v", name, size, err)
 				return
 			}
-			if total != len(want) || len(rows) > size || next != "" && len(rows) == 0 {
-				t.Errorf("%s, size %d: got %d rows of %d and the token %q, want %d in all", name, size, len(rows), total, next, len(want))
+			got = append(got, rows...)
+			if total != len(want) || len(got) > total || len(rows) > size || next != "" && len(rows) == 0 {
+				t.Errorf("%s, size %d: got %d rows of %d, %d by now, and the token %q, want %d in all", name, size, len(rows), total, len(got), next, len(want))
 				return
 			}
-			got = append(got, rows...)
 			if token = next; token == "" {
 				break
 			}
