@@ -273,6 +273,7 @@ func refuse(w http.ResponseWriter, _ *http.Request, _ error) {
 }
 
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.narrow(r)
 	switch {
 	case r.URL.Query().Get("watch") != "":
 		p.watch(w, r)
@@ -281,6 +282,16 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		p.change(w, r)
 	}
+}
+
+// narrow leaves out the Namespaces of other runs where the operator lists or watches Namespaces: each change of one would be sent to every operator.
+func (p *proxy) narrow(r *http.Request) {
+	if r.Method != http.MethodGet || r.URL.Path != "/api/v1/namespaces" {
+		return
+	}
+	query := r.URL.Query()
+	query.Set("fieldSelector", "metadata.name="+p.world.namespace)
+	r.URL.RawQuery = query.Encode()
 }
 
 // change passes on a request that changes something, with the fault that it meets.

@@ -122,6 +122,11 @@ var (
 	all3    = append([]string{sqldb.TypeSQLite}, servers...)
 )
 
+// cuts says whether a fault happens on the way to a database server. Without one, nothing is to come between.
+func cuts(fault string) bool {
+	return slices.Contains([]string{"reset", "lose-answer", "slow", becomesReadOnly}, fault)
+}
+
 // sqlFaultsAt returns the names of the faults of a stage in a scenario.
 func sqlFaultsAt(kind string, s *scenario) (names []string) {
 	for _, f := range sqlFaults[strings.TrimPrefix(kind, sqlPrefix)] {
@@ -143,7 +148,7 @@ type sqlDatabase struct {
 	// rest gives the share of the processors back while something waits, ended is closed when the run has ended.
 	rest  func(func())
 	ended <-chan struct{}
-	// way is nil for SQLite.
+	// way is nil for SQLite, and where no fault disturbs connections.
 	way *sqlWay
 	// restore ends what a fault brought about.
 	mu      sync.Mutex
@@ -161,7 +166,7 @@ func newSQLDatabase(t *testing.T, w *world, m *manager, dsn string) *sqlDatabase
 	d := &sqlDatabase{kind: kind, dsn: dsn, dir: m.dir, address: m.dir + ".sock", trace: w.trace, kill: m.kill, rest: w.slot.rest, ended: w.ended}
 	if kind == sqldb.TypeSQLite {
 		d.dsn = filepath.Join(m.dir, "scanner-operator.db")
-	} else {
+	} else if cuts(w.trace.point.fault) {
 		d.way = newSQLWay(t, addressIn(dsn))
 	}
 	listener, err := net.Listen("unix", d.address)
@@ -254,10 +259,14 @@ func (d *sqlDatabase) environment() []string {
 		return nil
 	}
 	env := []string{"SCANNER_FAULTS=" + d.address}
-	if d.way != nil {
-		env = append(env, "DATABASE_TYPE="+d.kind, "DSN="+strings.Replace(d.dsn, d.way.target, d.way.Addr().String(), 1))
+	if d.kind == sqldb.TypeSQLite {
+		return env
 	}
-	return env
+	dsn := d.dsn
+	if d.way != nil {
+		dsn = strings.Replace(dsn, d.way.target, d.way.Addr().String(), 1)
+	}
+	return append(env, "DATABASE_TYPE="+d.kind, "DSN="+dsn)
 }
 
 // decide answers one question.

@@ -138,7 +138,7 @@ func newWorld(t *testing.T, s *scenario, at point, on *plane) *world {
 	w.dsn = serverDSN(t, s.database, at.fault)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "faults-"}}
 	w.create(t, namespace)
-	w.namespace = namespace.Name
+	w.namespace, w.lists = namespace.Name, w.nothing()
 	w.create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
 	for i := range max(1, s.replicas) {
 		w.managers = append(w.managers, startManager(t, w, fmt.Sprintf("operator-%d", i)))
@@ -218,6 +218,15 @@ func (w *world) kinds() []schema.GroupVersionKind {
 
 // snapshot holds the objects of a namespace.
 type snapshot []*unstructured.Unstructured
+
+// nothing is what is in a new namespace.
+func (w *world) nothing() map[string]listed {
+	lists := map[string]listed{}
+	for _, kind := range kinds {
+		lists[kind.Kind] = listed{at: time.Now()}
+	}
+	return lists
+}
 
 func (w *world) snapshot(ctx context.Context) (snapshot, error) {
 	var s snapshot
@@ -328,6 +337,9 @@ func (w *world) stop(t *testing.T) (goroutines []string) {
 func (w *world) empty(t *testing.T) {
 	t.Helper()
 	for _, kind := range w.kinds() {
+		if changes, observed := w.version(w.namespace, kind.Kind); observed && changes == 0 {
+			continue
+		}
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(kind)
 		if err := w.c.DeleteAllOf(context.WithoutCancel(t.Context()), object, client.InNamespace(w.namespace), client.GracePeriodSeconds(0)); err != nil {
