@@ -163,7 +163,7 @@ vex-examples: ## Read the published examples of CSAF and CycloneDX, from the int
 
 .PHONY: test-full
 test-full: ## Run the random and crash tests in full, without the race detector (half an hour on two processors).
-	SCANNER_TEST_FULL=1 $(GO) test -timeout 60m -run '^($(CRASH_TESTS)|$(STORE_SUITES))$$' ./internal/store/sqlstore
+	SCANNER_TEST_FULL=1 $(GO) test -timeout 60m -run '^($(CRASH_TESTS)|$(STORE_SUITES)|TestVisible)$$' ./internal/store/sqlstore
 	SCANNER_PARITY_RANDOM=700 $(GO) test -timeout 60m -run '^TestRandomParity$$' ./test/parity
 	$(GO) test -timeout 60m -run '^(TestFullEqualsIncremental|TestEveryKindOfChange|TestKill)$$' ./internal/matching
 

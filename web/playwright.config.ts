@@ -5,6 +5,9 @@ import { defineConfig } from "@playwright/test";
 const installed = ["/usr/bin/chromium-headless-shell", "/usr/bin/chromium"];
 const browser = process.env.CHROMIUM ?? installed.find(existsSync);
 
+/** Pages of these tests live for seconds: V8's optimizing compiler takes more processor time than it saves. */
+export const unoptimized = "--js-flags=--no-opt";
+
 /** Tests of the pictures in docs/images. */
 const documentation = /the documentation shows/;
 
@@ -47,8 +50,7 @@ export default defineConfig({
         "--disable-background-networking",
         "--disable-component-update",
         "--disable-sync",
-        // Pages live for seconds: V8's optimizing compiler takes more processor time than it saves.
-        "--js-flags=--no-opt",
+        unoptimized,
       ],
     },
   },

@@ -1,5 +1,5 @@
 import { defineConfig } from "@playwright/test";
-import base from "./playwright.config.ts";
+import base, { unoptimized } from "./playwright.config.ts";
 
 /** Tests with thousands of images in a real server, which test/uiscale starts. One after the other: they measure. */
 export default defineConfig({
@@ -8,4 +8,12 @@ export default defineConfig({
   fullyParallel: false,
   workers: 1,
   timeout: 10 * 60_000,
+  // What is measured is the browser of users.
+  use: {
+    ...base.use,
+    launchOptions: {
+      ...base.use?.launchOptions,
+      args: base.use?.launchOptions?.args?.filter((flag) => flag !== unoptimized),
+    },
+  },
 });

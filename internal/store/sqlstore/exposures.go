@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -75,14 +76,11 @@ func (s *Store) Exposures(ctx context.Context, in store.Namespaces, query store.
 		}
 		q := exposureQuery{tx: tx, chosen: place{query.Where, in}, names: spellings(query.ID), current: current, visible: visible}
 		token := exposureToken{"exposures", query.ID, query.Where}
-		rows, total, err := q.workloads(query.Page, token)
+		rows, next, total, err := q.workloads(query.Page, token)
 		if err != nil {
 			return err
 		}
-		if rows, page.NextToken, err = cutPage(rows, query.Limit(), token, exposureOrder, (*exposedWorkload).value); err != nil {
-			return err
-		}
-		page.Total, page.Workloads = total, make([]store.WorkloadExposures, len(rows))
+		page.NextToken, page.Total, page.Workloads = next, total, make([]store.WorkloadExposures, len(rows))
 		for from := 0; from < len(rows); from += maxWorkloads {
 			to := min(len(rows), from+maxWorkloads)
 			if err := q.read(rows[from:to], page.Workloads[from:to]); err != nil {
@@ -107,9 +105,28 @@ type exposureQuery struct {
 	visible visibleTimes
 }
 
-// workloads reads the workloads of a page and the one after it, and counts those of all pages. They are grouped and sorted here: temporary tables of MariaDB reserve the greatest
-// length of each name, and are written to a disk when there are some thousand workloads.
-func (q *exposureQuery) workloads(page store.Page, token exposureToken) (rows []exposedWorkload, total int, err error) {
+// workloads reads the workloads of a page, and counts those of all pages. They are grouped and sorted here, unless there are more than maxExposed: temporary tables of MariaDB reserve
+// the greatest length of each name, and are written to a disk when there are some thousand workloads.
+func (q *exposureQuery) workloads(page store.Page, token exposureToken) (rows []exposedWorkload, next string, total int, err error) {
+	rows, total, err = q.firstWorkloads(page, token)
+	if errors.Is(err, errManyExposed) {
+		entries := q.rows().Select("u.namespace, u.kind, u.name, MIN(" + q.since(q.opened()) + ") AS since").Group("u.namespace, u.kind, u.name")
+		return readEntries(q.tx, entries, exposureOrder, page, token, (*exposedWorkload).value)
+	}
+	if err != nil {
+		return nil, "", 0, err
+	}
+	rows, next, err = cutPage(rows, page.Limit(), token, exposureOrder, (*exposedWorkload).value)
+	return rows, next, total, err
+}
+
+// maxExposed is the maximum number of workloads that are grouped in memory, with some 200 bytes each.
+var maxExposed = 50_000
+
+var errManyExposed = errors.New("too many workloads to group them in memory")
+
+// firstWorkloads reads the workloads of a page and the one after it, and counts those of all pages, or returns errManyExposed.
+func (q *exposureQuery) firstWorkloads(page store.Page, token exposureToken) (rows []exposedWorkload, total int, err error) {
 	after, err := q.after(page.Token, token)
 	if err != nil {
 		return nil, 0, err
@@ -124,8 +141,14 @@ func (q *exposureQuery) workloads(page store.Page, token exposureToken) (rows []
 		if earlier, known := first[w]; !known || since < earlier {
 			first[w] = since
 		}
+		if len(first) > maxExposed {
+			return errManyExposed
+		}
 		return nil
 	})
+	if err != nil {
+		return nil, 0, err
+	}
 	for w, since := range first {
 		row := exposedWorkload{Namespace: w.Namespace, Kind: w.Kind, Name: w.Name, Since: since}
 		if after != nil && row.compare(after) <= 0 {
@@ -136,7 +159,7 @@ func (q *exposureQuery) workloads(page store.Page, token exposureToken) (rows []
 			rows = slices.Insert(rows[:min(len(rows), page.Limit())], at, row)
 		}
 	}
-	return rows, len(first), err
+	return rows, len(first), nil
 }
 
 // after is what a page token follows, nil for the first page.
@@ -144,7 +167,7 @@ func (q *exposureQuery) after(text string, token exposureToken) (*exposedWorkloa
 	if text == "" {
 		return nil, nil //nolint:nilnil // There is nothing before the first page.
 	}
-	values, err := store.DecodeToken(text, token, len(exposureOrder))
+	values, err := tokenValues(q.tx, text, token, exposureOrder)
 	if err != nil {
 		return nil, err
 	}

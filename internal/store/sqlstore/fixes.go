@@ -169,10 +169,7 @@ func (r *fixReader) readToken() error {
 	if r.query.Token == "" {
 		return nil
 	}
-	if _, err := fromToken(r.tx, r.query.Token, r.token, fixOrder); err != nil {
-		return err
-	}
-	values, err := store.DecodeToken(r.query.Token, r.token, len(fixOrder))
+	values, err := tokenValues(r.tx, r.query.Token, r.token, fixOrder)
 	if err != nil {
 		return err
 	}

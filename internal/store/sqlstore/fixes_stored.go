@@ -69,24 +69,34 @@ func (r *fixReader) storedEntries() ([]fixEntry, error) {
 	return entries, err
 }
 
+// indexedFixOrder are the columns of fixOrder that an index of image_fixes has in order.
+const indexedFixOrder = 3
+
 // upToPage leaves out rows x that come after those of the page, whatever the names of their images are: MariaDB would otherwise look up the images of all rows of the cluster
-// and sort them, because the order of the index ends before the names.
+// and sort them, because the order of the index ends before the names. Conditions on rows would have it read many of them for the last row of the page.
 func (r *fixReader) upToPage(rows *gorm.DB) (*gorm.DB, error) {
-	if !r.chosen.everywhere() {
+	if !r.chosen.everywhere() || r.query.KEV || r.query.Kind != "" {
 		return rows, nil
 	}
+	indexed := ofTable("x", fixOrder[:indexedFixOrder])
 	behind := r.storedRows()
 	if r.after != nil { // Rows with the order of the token may be on earlier pages.
-		fix := &r.after.Fix
-		behind = behind.Where("(x.waits > ? OR x.waits = ? AND (x.risk_micros < ? OR x.risk_micros = ? AND x.fingerprint > ?))",
-			fix.Waits, fix.Waits, fix.RiskMicros, fix.RiskMicros, fix.Fingerprint)
+		values := make([]string, len(indexed))
+		for i := range values {
+			values[i] = r.after.value(fixOrder[i].Column)
+		}
+		condition, arguments, err := sqldb.After(indexed, values)
+		if err != nil {
+			return nil, err
+		}
+		behind = behind.Where(condition, arguments...)
 	}
 	var last []imageFix
-	err := behind.Select("x.waits, x.risk_micros, x.fingerprint").Order("x.waits, x.risk_micros DESC, x.fingerprint").Offset(r.query.Limit()).Limit(1).Scan(&last).Error
+	err := behind.Select("x.waits, x.risk_micros, x.fingerprint").Order(sqldb.OrderBy(indexed)).Offset(r.query.Limit()).Limit(1).Scan(&last).Error
 	if err != nil || len(last) == 0 {
 		return rows, err
 	}
-	fix := &last[0] // MariaDB finds the range of the index in conditions of this form.
+	fix := &last[0] // MariaDB finds the range of the index in this form, but not in what is not after the row.
 	return rows.Where("(x.waits < ? OR x.waits = ? AND x.risk_micros > ? OR x.waits = ? AND x.risk_micros = ? AND x.fingerprint <= ?)",
 		fix.Waits, fix.Waits, fix.RiskMicros, fix.Waits, fix.RiskMicros, fix.Fingerprint), nil
 }

@@ -19,12 +19,12 @@ import (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if flag.Lookup("test.bench").Value.String() == "" {
-		maxClosedHere, maxDividing, maxSharedLayers, maxNamedFindings, maxFixImages, maxFixPackages = 2, 6, 6, 2, 6, 12 // So that both ways are taken.
+		maxClosedHere, maxDividing, maxSharedLayers, maxNamedFindings, maxFixImages, maxFixPackages, maxExposed = 2, 6, 6, 2, 6, 12, 3 // So that both ways are taken.
 	}
 	goleak.VerifyTestMain(dbserver.Main{M: m})
 }
 
-// fullEnv has the tests that kill and interrupt do so at every point, as "make test-full" does.
+// fullEnv has the tests that kill and interrupt do so at every point, and random tests run all seeds on each database, as "make test-full" does.
 const fullEnv = "SCANNER_TEST_FULL"
 
 // budget is how often a test repeats something: in full only where fullEnv asks for it.

@@ -18,7 +18,7 @@ func TestVisible(t *testing.T) {
 	for name, histories := range map[string]int{sqldb.TypeSQLite: 7, sqldb.TypePostgres: 2, sqldb.TypeMySQL: 2} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			storetest.RunVisible(t, uint64(budget(7, histories)), extentOn(name), func(t *testing.T, clk clock.PassiveClock) store.Store {
+			storetest.RunVisible(t, budget(7, histories), func(t *testing.T, clk clock.PassiveClock) store.Store {
 				config := cheap(t, name)
 				config.Clock, config.MaxOpenConns, config.BaseImages = clk, 4, storetest.BaseImages()
 				s := openWith(t, config)

@@ -27,6 +27,14 @@ func fromToken(tx *gorm.DB, token string, query any, keys []sqldb.SortKey) (*gor
 	return tx.Where(condition, arguments...), nil
 }
 
+// tokenValues are the sort values of the row that a page token follows.
+func tokenValues(tx *gorm.DB, token string, query any, keys []sqldb.SortKey) ([]string, error) {
+	if _, err := fromToken(tx, token, query, keys); err != nil {
+		return nil, err
+	}
+	return store.DecodeToken(token, query, len(keys))
+}
+
 // cutPage takes away what was read beyond the limit, and returns the token of the next page when that is anything. value is the
 // sort value of a column in a row.
 func cutPage[T any](rows []T, limit int, token any, keys []sqldb.SortKey, value func(row *T, column string) string) ([]T, string, error) {

@@ -85,6 +85,13 @@ var exposureTests = map[string]func(*testing.T, *fixture){
 		if _, err := f.Exposures(t.Context(), all, store.ExposureQuery{ID: "CVE-1", Page: store.Page{Token: "x"}}); !errors.Is(err, store.ErrInvalidToken) {
 			t.Errorf("no token: %v", err)
 		}
+		first, err := f.Exposures(t.Context(), all, store.ExposureQuery{ID: "CVE-1", Page: store.Page{Size: 1}})
+		if err != nil || first.NextToken == "" {
+			t.Fatalf("the first page: %+v, %v", first, err)
+		}
+		if _, err := f.Exposures(t.Context(), all, store.ExposureQuery{ID: "CVE-2", Page: store.Page{Token: first.NextToken}}); !errors.Is(err, store.ErrInvalidToken) {
+			t.Errorf("the token of another list: %v", err)
+		}
 	},
 	"Exposures continue when pods are replaced": func(t *testing.T, f *fixture) {
 		had, next, fixed, proxy, all := image("had", amd64), image("next", amd64), image("fixed", amd64), image("proxy", amd64), store.AllNamespaces()

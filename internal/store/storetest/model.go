@@ -30,6 +30,7 @@ const (
 	searchSeeds      = 4
 	searchSteps      = 8
 	rolloutHistories = 3
+	restoreSeeds     = 2
 	rolloutSteps     = 120
 	visibleSteps     = 40
 )

@@ -11,12 +11,9 @@ type Extent struct {
 	// SomeReads has them choose one of several readers, or parameters, at random after each step, and read for each after the last one. Otherwise, they read for
 	// each after each step: reading and comparing takes nearly all of their time.
 	SomeReads bool
-	// Shares divides the seeds of each test, if it is not 0: those run that have the remainder Share when they are divided by it.
+	// Only seeds run with seed % Shares == Share; all if Shares is 0.
 	Shares, Share uint64
 }
-
-// Includes reports whether a seed is to run.
-func (e Extent) Includes(seed uint64) bool { return e.Shares == 0 || seed%e.Shares == e.Share }
 
 // randomTest makes up what happens from a seed, and compares the store with a model of it, or with what it said before.
 type randomTest struct {
@@ -31,17 +28,21 @@ var randomTests = []randomTest{
 	{"A random series of rollouts tells what runs", rolloutHistories, randomRollouts},
 	{"Counts by namespace and by owner equal a model", runningSeeds, randomUses},
 	{"Random deadlines equal a model", policySeeds, randomDeadlines},
-	{"Random decisions that end restore every count", 2, decideAndRestore},
+	{"Random decisions that end restore every count", restoreSeeds, decideAndRestore},
 	{"Random newer tags equal a model", tagFixSeeds, randomNewerTags},
-	{"Selections of policies that end restore every date", 2, selectAndRestore},
+	{"Selections of policies that end restore every date", restoreSeeds, selectAndRestore},
 }
 
 // randomTests are one for each seed.
-func (e Extent) randomTests() map[string]func(*testing.T, *fixture) {
+func (e Extent) randomTests(t *testing.T) map[string]func(*testing.T, *fixture) {
+	t.Helper()
 	tests := map[string]func(*testing.T, *fixture){}
 	for _, test := range randomTests {
+		if e.Shares > 0 && (e.Share >= e.Shares || test.seeds < e.Shares) {
+			t.Errorf("%s: no seed has the share %d of %d", test.name, e.Share, e.Shares)
+		}
 		for seed := range test.seeds {
-			if e.Includes(seed) {
+			if e.Shares == 0 || seed%e.Shares == e.Share {
 				tests[fmt.Sprintf("%s, seed %d", test.name, seed)] = func(t *testing.T, f *fixture) { test.run(t, f, seed) }
 			}
 		}

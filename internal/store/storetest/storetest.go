@@ -20,7 +20,7 @@ import (
 func Run(t *testing.T, extent Extent, open func(t *testing.T, clk clock.PassiveClock) store.Store) {
 	t.Helper()
 	runGroups(t, extent, open,
-		extent.randomTests(), imageTests, sbomTests, listTests, findingTests, resultSetTests, answerTests, failureTests, symbolTests, expiryTests, changeTests, openingTests, presenceTests, rolloutTests, undoTests, evaluationTests, coverageTests, ownerTests, baseTests, listedBaseTests, exposureTests, imagePackageTests, runningTests, trendTests, scanTests, scanJobTests, newerTagTests, recatalogTests, sourceTests, lifecycleTests, reportTests, sharedDatabaseTests, sessionTests, decisionTests, decisionRecordTests, decisionAudienceTests, decisionDeletionTests, decisionRetentionTests, decisionImageTests, decisionPlaceTests, previewTests, policyTests, policyPlaceTests, notificationTests, reportSinkTests, introductionTests, reminderTests, summaryTests, fixTests, eventTests, feedTests, concurrencyTests,
+		extent.randomTests(t), imageTests, sbomTests, listTests, findingTests, resultSetTests, answerTests, failureTests, symbolTests, expiryTests, changeTests, openingTests, presenceTests, rolloutTests, undoTests, evaluationTests, coverageTests, ownerTests, baseTests, listedBaseTests, exposureTests, imagePackageTests, runningTests, trendTests, scanTests, scanJobTests, newerTagTests, recatalogTests, sourceTests, lifecycleTests, reportTests, sharedDatabaseTests, sessionTests, decisionTests, decisionRecordTests, decisionAudienceTests, decisionDeletionTests, decisionRetentionTests, decisionImageTests, decisionPlaceTests, previewTests, policyTests, policyPlaceTests, notificationTests, reportSinkTests, introductionTests, reminderTests, summaryTests, fixTests, eventTests, feedTests, concurrencyTests,
 	)
 }
 
