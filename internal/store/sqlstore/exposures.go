@@ -70,11 +70,12 @@ func (s *Store) Exposures(ctx context.Context, in store.Namespaces, query store.
 		if err != nil {
 			return err
 		}
-		visible, _, err := s.readVisible(tx, place{in: in})
-		if err != nil {
-			return err
+		q := exposureQuery{tx: tx, chosen: place{query.Where, in}, names: spellings(query.ID), current: current, mysql: s.db.Dialect().Type() == sqldb.TypeMySQL}
+		if q.mysql {
+			if q.visible, _, err = s.readVisible(tx, place{in: in}); err != nil {
+				return err
+			}
 		}
-		q := exposureQuery{tx: tx, chosen: place{query.Where, in}, names: spellings(query.ID), current: current, visible: visible}
 		token := exposureToken{"exposures", query.ID, query.Where}
 		rows, next, total, err := q.workloads(query.Page, token)
 		if err != nil {
@@ -103,13 +104,16 @@ type exposureQuery struct {
 	current int64
 	// visible are the images that are visible, nil if all are or if these are too many.
 	visible visibleTimes
+	mysql   bool
 }
 
-// workloads reads the workloads of a page, and counts those of all pages. They are grouped and sorted here, unless there are more than maxExposed: temporary tables of MariaDB reserve
-// the greatest length of each name, and are written to a disk when there are some thousand workloads.
+// workloads reads the workloads of a page, and counts those of all pages. With MariaDB they are grouped and sorted here, unless there are more than maxExposed: its temporary tables
+// reserve the greatest length of each name, and are written to a disk when there are some thousand workloads.
 func (q *exposureQuery) workloads(page store.Page, token exposureToken) (rows []exposedWorkload, next string, total int, err error) {
-	rows, total, err = q.firstWorkloads(page, token)
-	if errors.Is(err, errManyExposed) {
+	if q.mysql {
+		rows, total, err = q.firstWorkloads(page, token)
+	}
+	if !q.mysql || errors.Is(err, errManyExposed) {
 		entries := q.rows().Select("u.namespace, u.kind, u.name, MIN(" + q.since(q.opened()) + ") AS since").Group("u.namespace, u.kind, u.name")
 		return readEntries(q.tx, entries, exposureOrder, page, token, (*exposedWorkload).value)
 	}

@@ -75,7 +75,7 @@ const indexedFixOrder = 3
 // upToPage leaves out rows x that come after those of the page, whatever the names of their images are: MariaDB would otherwise look up the images of all rows of the cluster
 // and sort them, because the order of the index ends before the names. Conditions on rows would have it read many of them for the last row of the page.
 func (r *fixReader) upToPage(rows *gorm.DB) (*gorm.DB, error) {
-	if !r.chosen.everywhere() || r.query.KEV || r.query.Kind != "" {
+	if r.s.db.Dialect().Type() != sqldb.TypeMySQL || !r.chosen.everywhere() || r.query.KEV || r.query.Kind != "" {
 		return rows, nil
 	}
 	indexed := ofTable("x", fixOrder[:indexedFixOrder])
