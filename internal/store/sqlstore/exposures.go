@@ -102,7 +102,7 @@ type exposureQuery struct {
 	chosen  place
 	names   []string
 	current int64
-	// visible are the images that are visible, nil if all are or if these are too many.
+	// visible are the images that are visible, nil if all are, if these are too many, or without mysql: the database is MariaDB or MySQL.
 	visible visibleTimes
 	mysql   bool
 }
