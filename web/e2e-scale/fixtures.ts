@@ -75,10 +75,28 @@ export class Measured {
   /** Opens a page of the UI and waits until it has what it asked for. */
   async open(path: string) {
     await this.page.goto(setup.url + path);
-    // Chromium draws no frames of a page that it takes for one in the background.
-    await this.page.bringToFront();
+    await this.#draw();
     await expect(this.page.getByText("Online")).toBeVisible();
     await this.settle();
+  }
+
+  /**
+   * Waits until Chromium draws frames of the page, which it does not of one that it takes for one in the background. If it does not do so at
+   * once when the page is brought to the front, another page comes in between, so that the page becomes visible again.
+   */
+  async #draw() {
+    await expect(async () => {
+      await this.page.bringToFront();
+      const drawn = await this.page.evaluate(
+        () =>
+          new Promise<boolean>((resolve) => {
+            requestAnimationFrame(() => resolve(true));
+            setTimeout(() => resolve(false), 2000);
+          }),
+      );
+      if (!drawn) await (await this.page.context().newPage()).close();
+      expect(drawn, "Chromium draws a frame of the page").toBe(true);
+    }).toPass({ timeout: patience });
   }
 
   /** Waits until the page waits for nothing. */
