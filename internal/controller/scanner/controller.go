@@ -13,9 +13,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
 	"github.com/scanner-operator/scanner-operator/internal/kube"
@@ -80,6 +82,9 @@ type Reconciler struct {
 	Metrics *metrics.Scans
 	// Tracer records a trace of each scan Job that has ended; nil records none.
 	Tracer trace.Tracer
+
+	// reconciles is the queue of the controller. It is there before the first reconcile, and so before any pod is new.
+	reconciles workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 	statuses *kube.StatusWriter
 	traces   scanTraces

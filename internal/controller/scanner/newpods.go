@@ -143,8 +143,8 @@ func (r *Reconciler) lacking() handler.EventHandler {
 	return events
 }
 
-// startNew starts the scans of the pods that wait. If it fails, the next reconcile of the Scanner, for which all pod events ask as well, starts them and reports
-// the error.
+// startNew starts the scans of the pods that wait. Those that it fails to start are started by the next reconcile of the Scanner, which reports the error. The
+// reconcile for which the events of these pods ask may be over: it counted these scans as about to start.
 func (r *Reconciler) startNew(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	pods := r.newPods.take(req.NamespacedName)
 	scanner := &scannerv1.Scanner{}
@@ -154,23 +154,32 @@ func (r *Reconciler) startNew(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		return ctrl.Result{}, err
 	}
 	began := r.Clock.Now()
-	if err := r.startScans(ctx, scanner, pods); err != nil && ctx.Err() == nil {
+	again, err := r.startScans(ctx, scanner, pods)
+	if err != nil && ctx.Err() == nil {
 		logr.FromContextOrDiscard(ctx).V(1).Info("Failed to start the scans of new pods; the next reconcile starts them", "error", err.Error())
+		again = firstStall
 	}
-	r.newPods.rest(began, r.Clock.Now())
+	now := r.Clock.Now()
+	if again > 0 {
+		r.reconciles.AddAfter(req, max(again, r.pace.rest(req.NamespacedName, nil, r.queues.waits(req.NamespacedName), now)))
+	}
+	r.newPods.rest(began, now)
 	return ctrl.Result{}, nil
 }
 
 // startScans starts the scans of images that pods of a Scanner run. It leaves those to a reconcile that need a slot for which other images of the Scanner wait:
-// a reconcile knows these.
-func (r *Reconciler) startScans(ctx context.Context, scanner *scannerv1.Scanner, pods []types.NamespacedName) error {
+// a reconcile knows these. It returns when the Scanner has to be reconciled because some of the scans could not be started; 0 if all were.
+func (r *Reconciler) startScans(ctx context.Context, scanner *scannerv1.Scanner, pods []types.NamespacedName) (again time.Duration, err error) {
 	v, plan, err := r.planNew(ctx, scanner, pods)
 	if err != nil || len(plan.start) == 0 {
-		return err
+		return 0, err
 	}
 	planned := plan.start
 	defer func() { r.newPods.started(planned, plan.start, r.Clock.Now()) }()
-	return r.startAll(ctx, scanner, v, &plan)
+	if err := r.startAll(ctx, scanner, v, &plan); err != nil || len(plan.start) == len(planned) {
+		return 0, err
+	}
+	return plan.next, nil
 }
 
 // planNew plans the scans of startScans.

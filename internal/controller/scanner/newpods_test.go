@@ -28,6 +28,8 @@ type meanwhile struct {
 	memory
 	uses     []store.Use
 	observed func()
+	// failing is the error of AddUses.
+	failing error
 }
 
 func (p *meanwhile) RegistryPauses(context.Context) ([]store.RegistryPause, error) {
@@ -45,7 +47,7 @@ func (p *meanwhile) RecordUses(_ context.Context, _ string, uses []store.Use) er
 
 func (p *meanwhile) AddUses(_ context.Context, _ string, uses []store.Use) error {
 	p.uses = slices.Concat(p.uses, uses)
-	return nil
+	return p.failing
 }
 
 // images lists the images that run.
@@ -108,6 +110,49 @@ func TestScansOfNewPodsStartBetweenReconciles(t *testing.T) {
 	reconcileOnce(t, r)
 	if len(cataloger.started) != 2 {
 		t.Errorf("started %v, want each once", cataloger.started)
+	}
+}
+
+// TestNewPodsThatFailAreReconciledSoon has a start hang until the last reconcile that its age asks for is over. The next one would be 30 seconds later.
+func TestNewPodsThatFailAreReconciledSoon(t *testing.T) {
+	for name, fail := range map[string]func(*starter, *meanwhile){
+		"the API server fails": func(c *starter, _ *meanwhile) { c.failing = map[string]error{"ns": errors.New("no answer")} },
+		"a quota refuses":      func(c *starter, _ *meanwhile) { c.refused = map[string]bool{"ns": true} },
+		"the database fails":   func(_ *starter, s *meanwhile) { s.failing = store.ErrUnavailable },
+		"nothing fails":        nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, cataloger := &meanwhile{memory: memory{}}, &starter{attempts: map[string]Attempt{}}
+			r, _ := newReconciler(t, s, cataloger, scannerWith(nil))
+			reconcileOnce(t, r)
+			clk, asked := clockOf(r), &agenda{clock: clockOf(r)}
+			r.reconciles = asked
+			if fail != nil {
+				fail(cataloger, s)
+			}
+			cataloger.took = func(scanjob.Request) {
+				clk.Step(2*scanjob.PodDelay + time.Millisecond)
+				reconcileOnce(t, r)
+			}
+			arrives(t, r, podOf("fresh", imageKey("fresh").ImageID, 0))
+			if fail == nil {
+				if !asked.next.IsZero() || len(cataloger.started) != 1 {
+					t.Errorf("started %v, and a reconcile was asked for in %s", cataloger.started, asked.next.Sub(clk.Now()))
+				}
+				return
+			}
+			if asked.next.IsZero() || asked.next.After(clk.Now().Add(2*time.Second)) {
+				t.Fatalf("a reconcile was asked for in %s, want one within 2s", asked.next.Sub(clk.Now()))
+			}
+			cataloger.failing, cataloger.refused, cataloger.took, s.failing = nil, nil, nil, nil
+			for clk.SetTime(asked.next); len(cataloger.started) == 0; {
+				result, _ := reconcileOnce(t, r)
+				clk.Step(result.RequeueAfter)
+				if clk.Since(asked.next) > 2*time.Minute {
+					t.Fatal("the scan was not started")
+				}
+			}
+		})
 	}
 }
 

@@ -262,6 +262,7 @@ func newReconciler(tb testing.TB, s Store, cataloger Cataloger, objects ...clien
 		Clock: testclock.NewFakeClock(now), Namespace: "operator", Limits: DefaultLimits(), Metrics: shown,
 	}
 	r.statuses = kube.NewStatusWriter(r.Client, statusesPerSecond, r.Clock)
+	r.reconciles = &agenda{clock: clockOf(r)}
 	return r, recorder
 }
 

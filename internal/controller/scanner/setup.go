@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,6 +41,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, wake <-chan event.Generi
 		Watches(&corev1.Namespace{}, r.paced(concernsSelecting),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(source.Channel(wake, r.paced(concernsAll))).
+		WatchesRawSource(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			r.reconciles = queue
+			return nil
+		})).
 		WithOptions(controller.Options{RateLimiter: kube.ErrorBackoff()})
 	if len(r.Owners.Keys) > 0 {
 		controlled.Watches(&corev1.Namespace{}, r.paced(concernsNamespace), builder.OnlyMetadata, builder.WithPredicates(r.ownerChanged()))
