@@ -8,6 +8,8 @@ export default defineConfig({
   fullyParallel: false,
   workers: 1,
   timeout: 10 * 60_000,
+  // In another browser, and only if Chromium drew no frames: see e2e-scale/fixtures.ts.
+  retries: 1,
   // What is measured is the browser of users.
   use: {
     ...base.use,

@@ -16,6 +16,8 @@ interface Recorder {
   scrolling: boolean;
   /** The number of interactions at the last reset. */
   before: number;
+  /** Waits for the next frame; false if none comes. */
+  frame: () => Promise<boolean>;
 }
 
 declare global {
@@ -41,7 +43,12 @@ const shortest = 16;
 export async function record(page: Page) {
   await page.addInitScript(() => {
     const empty = (): Recorded => ({ frames: [], interactions: {}, count: 0, shifts: [], requests: [] });
-    const recorder: Recorder = { recorded: empty(), scrolling: false, before: 0 };
+    const frame = () =>
+      new Promise<boolean>((resolve) => {
+        requestAnimationFrame(() => resolve(true));
+        setTimeout(() => resolve(false), 10_000);
+      });
+    const recorder: Recorder = { recorded: empty(), scrolling: false, before: 0, frame };
     window.recorder = recorder;
     const observe = (type: string, options: object, add: (entry: PerformanceEntry) => void) => {
       new PerformanceObserver((list) => list.getEntries().forEach(add)).observe({
@@ -74,22 +81,22 @@ export async function record(page: Page) {
       recorder.recorded.requests.push({ path: pathname, took: responseEnd - requestStart });
     });
     let last = 0;
-    const frame = (now: number) => {
+    const note = (now: number) => {
       if (recorder.scrolling && last > 0) recorder.recorded.frames.push(now - last);
       last = recorder.scrolling ? now : 0;
-      requestAnimationFrame(frame);
+      requestAnimationFrame(note);
     };
-    requestAnimationFrame(frame);
+    requestAnimationFrame(note);
   });
 }
 
-/** Takes what was recorded, and begins anew. */
+/** Takes what was recorded, and begins anew; undefined if Chromium draws no frames. */
 export const take = (page: Page) =>
   page.evaluate(async () => {
-    // Entries of the last frame come after it.
-    for (let frames = 0; frames < 3; frames++) await new Promise(requestAnimationFrame);
     const { recorder } = window;
     if (!recorder) throw new Error("the page records nothing");
+    // Entries of the last frame come after it.
+    for (let frames = 0; frames < 3; frames++) if (!(await recorder.frame())) return undefined;
     const { interactionCount } = performance as unknown as { interactionCount: number };
     const recorded = { ...recorder.recorded, count: interactionCount - recorder.before };
     recorder.before = interactionCount;
