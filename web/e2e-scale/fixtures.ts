@@ -1,4 +1,4 @@
-import { appendFileSync, existsSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, rmSync, writeFileSync } from "node:fs";
 import {
   test as base,
   expect,
@@ -14,8 +14,8 @@ import { setup, type Counts } from "./setup.ts";
 const patience = 90_000;
 /** How long Chromium may take until it draws a page. */
 const drawing = 30_000;
-/** Exists when it did not. */
-const undrawn = `${setup.results}.undrawn`;
+/** The file that exists when it did not in a test. */
+const undrawn = (testId: string) => `${setup.results}.${testId}.undrawn`;
 /** Rows that are passed in lists that are not scrolled to the end. */
 export const someRows = 200;
 /** Pixels of one turn of the wheel. It is less than what is rendered beyond the window, so that no row is passed over. */
@@ -53,9 +53,11 @@ export class Measured {
   #moves: { value: number; what: string[] }[] = [];
   #open = new Set<Request>();
   readonly faults: string[] = [];
+  readonly #undrawn: string;
 
-  constructor(page: Page) {
+  constructor(page: Page, testId: string) {
     this.page = page;
+    this.#undrawn = undrawn(testId);
     page.on("request", (request) => {
       // A WebSocket is no request that ends.
       this.#open.add(request);
@@ -85,28 +87,18 @@ export class Measured {
   }
 
   /**
-   * Waits until Chromium draws frames of the page, which it does not of one that it takes for one in the background. If it does not do so at
-   * once when the page is brought to the front, another page comes in between, so that the page becomes visible again. Beside other work,
+   * Waits until Chromium draws frames of the page, which it does not of one that it takes for one in the background. Beside other work,
    * Chromium 156 has stopped to draw the first page of a browser for good: the test fails, and is run again in another browser.
    */
   async #draw() {
-    try {
-      await expect(async () => {
-        await this.page.bringToFront();
-        const drawn = await this.page.evaluate(
-          () =>
-            new Promise<boolean>((resolve) => {
-              requestAnimationFrame(() => resolve(true));
-              setTimeout(() => resolve(false), 2000);
-            }),
-        );
-        if (!drawn) await (await this.page.context().newPage()).close();
-        expect(drawn, "Chromium draws a frame of the page").toBe(true);
-      }).toPass({ timeout: drawing });
-    } catch (error) {
-      writeFileSync(undrawn, "");
-      throw error;
-    }
+    await expect(async () => {
+      await this.page.bringToFront();
+      const drawn = await this.page.evaluate(() => window.recorder?.frame());
+      // A page that does not answer is not one that is not drawn.
+      if (drawn === false) writeFileSync(this.#undrawn, "");
+      else rmSync(this.#undrawn, { force: true });
+      expect(drawn, "Chromium draws a frame of the page").toBe(true);
+    }).toPass({ timeout: drawing });
   }
 
   /** Does something that waits for frames, and does it again when it returns undefined because none came. */
@@ -272,13 +264,14 @@ export class Measured {
 
 /** Every test fails when the page reports an error or a request fails, and adds its measurements under its title. */
 export const test = base.extend<{ measured: Measured }>({
-  measured: async ({ page }, use, { title, retry }) => {
-    if (retry > 0 && !existsSync(undrawn)) throw new Error("only what Chromium did not draw is run again");
+  measured: async ({ page }, use, { title, testId, retry }) => {
+    if (retry > 0 && !existsSync(undrawn(testId)))
+      throw new Error("only what Chromium did not draw is run again");
     const { steps } = await live.stop();
     await record(page);
     const session = await page.request.post(`${setup.url}/api/v1/session`, { data: { token: setup.token } });
     expect(session.status()).toBe(200);
-    const measured = new Measured(page);
+    const measured = new Measured(page, testId);
     await use(measured);
     await live.stop();
     await measured.keep();

@@ -30,7 +30,7 @@ import (
 // auditInterval is how often a Scanner is reconciled when nothing happens.
 const auditInterval = 5 * time.Minute
 
-// retryRefused is when a Scanner is reconciled again after the start of a scan was refused.
+// retryRefused is when a Scanner is reconciled again after the start of a scan was refused, or those of new pods failed.
 const retryRefused = time.Second
 
 // Store is what the controller needs of the store.

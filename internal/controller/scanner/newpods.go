@@ -154,32 +154,29 @@ func (r *Reconciler) startNew(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		return ctrl.Result{}, err
 	}
 	began := r.Clock.Now()
-	again, err := r.startScans(ctx, scanner, pods)
+	all, err := r.startScans(ctx, scanner, pods)
 	if err != nil && ctx.Err() == nil {
 		logr.FromContextOrDiscard(ctx).V(1).Info("Failed to start the scans of new pods; the next reconcile starts them", "error", err.Error())
-		again = firstStall
 	}
 	now := r.Clock.Now()
-	if again > 0 {
-		r.reconciles.AddAfter(req, max(again, r.pace.rest(req.NamespacedName, nil, r.queues.waits(req.NamespacedName), now)))
+	if !all {
+		r.reconciles.AddAfter(req, max(retryRefused, r.pace.rest(req.NamespacedName, nil, r.queues.waits(req.NamespacedName), now)))
 	}
 	r.newPods.rest(began, now)
 	return ctrl.Result{}, nil
 }
 
 // startScans starts the scans of images that pods of a Scanner run. It leaves those to a reconcile that need a slot for which other images of the Scanner wait:
-// a reconcile knows these. It returns when the Scanner has to be reconciled because some of the scans could not be started; 0 if all were.
-func (r *Reconciler) startScans(ctx context.Context, scanner *scannerv1.Scanner, pods []types.NamespacedName) (again time.Duration, err error) {
+// a reconcile knows these. It reports whether all others were started.
+func (r *Reconciler) startScans(ctx context.Context, scanner *scannerv1.Scanner, pods []types.NamespacedName) (all bool, err error) {
 	v, plan, err := r.planNew(ctx, scanner, pods)
 	if err != nil || len(plan.start) == 0 {
-		return 0, err
+		return err == nil, err
 	}
 	planned := plan.start
 	defer func() { r.newPods.started(planned, plan.start, r.Clock.Now()) }()
-	if err := r.startAll(ctx, scanner, v, &plan); err != nil || len(plan.start) == len(planned) {
-		return 0, err
-	}
-	return plan.next, nil
+	err = r.startAll(ctx, scanner, v, &plan)
+	return len(plan.start) == len(planned), err
 }
 
 // planNew plans the scans of startScans.

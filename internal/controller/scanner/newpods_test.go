@@ -119,6 +119,7 @@ func TestNewPodsThatFailAreReconciledSoon(t *testing.T) {
 		"the API server fails": func(c *starter, _ *meanwhile) { c.failing = map[string]error{"ns": errors.New("no answer")} },
 		"a quota refuses":      func(c *starter, _ *meanwhile) { c.refused = map[string]bool{"ns": true} },
 		"the database fails":   func(_ *starter, s *meanwhile) { s.failing = store.ErrUnavailable },
+		"spec.job is invalid":  func(c *starter, _ *meanwhile) { c.invalid = &specError{message: "no"} },
 		"nothing fails":        nil,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -137,14 +138,14 @@ func TestNewPodsThatFailAreReconciledSoon(t *testing.T) {
 			arrives(t, r, podOf("fresh", imageKey("fresh").ImageID, 0))
 			if fail == nil {
 				if !asked.next.IsZero() || len(cataloger.started) != 1 {
-					t.Errorf("started %v, and a reconcile was asked for in %s", cataloger.started, asked.next.Sub(clk.Now()))
+					t.Errorf("started %v, and a reconcile was asked for at %s", cataloger.started, asked.next)
 				}
 				return
 			}
 			if asked.next.IsZero() || asked.next.After(clk.Now().Add(2*time.Second)) {
-				t.Fatalf("a reconcile was asked for in %s, want one within 2s", asked.next.Sub(clk.Now()))
+				t.Fatalf("a reconcile was asked for at %s, want one within 2s of %s", asked.next, clk.Now())
 			}
-			cataloger.failing, cataloger.refused, cataloger.took, s.failing = nil, nil, nil, nil
+			cataloger.failing, cataloger.refused, cataloger.invalid, cataloger.took, s.failing = nil, nil, nil, nil, nil
 			for clk.SetTime(asked.next); len(cataloger.started) == 0; {
 				result, _ := reconcileOnce(t, r)
 				clk.Step(result.RequeueAfter)
