@@ -169,12 +169,13 @@ func (r *runner) readRecataloged(ctx context.Context, current store.ResultSet) e
 	return nil
 }
 
-// passedOver logs an error that concerns one image only, and reports false for others.
+// passedOver logs an error that concerns one image only, and has the next pass come soon. It reports false for other errors.
 func (r *runner) passedOver(ctx context.Context, key model.ImageKey, err error) bool {
 	if !isOfOneRow(ctx, err) || errors.Is(err, ErrBusy) {
 		return false
 	}
 	r.log.Error(err, "Cannot match an image", "image", key.ImageID, "platform", key.Platform.String())
+	r.images.passedOver(key, r.clock.Now())
 	return true
 }
 

@@ -34,7 +34,8 @@ const (
 
 	// retryAfter is when work is looked for that no signal told of.
 	retryAfter = time.Minute
-	// storeRetry is when work goes on after the store or the vulnerability database failed.
+	// storeRetry is when work goes on after the store or the vulnerability database failed. What concerns one image only waits twice as long each time, up to
+	// retryAfter.
 	storeRetry = 5 * time.Second
 	// maxFailure bounds the text of the failure of a package in bytes.
 	maxFailure = 1 << 10
@@ -47,7 +48,7 @@ const (
 	// firstRetry is when a package whose matching failed is matched again: that time doubles up to retryFailedAfter, which is how often all of them are.
 	firstRetry       = 30 * time.Second
 	retryFailedAfter = 10 * time.Minute
-	// maxRetries is the maximum number of packages that are matched again before that.
+	// maxRetries is the maximum number of packages that are matched again before that, and of images that were passed over.
 	maxRetries = 1000
 	// rereadInterval is how often SBOMs are looked for that another version of the program read, and fixes are computed that it left out.
 	rereadInterval = time.Hour

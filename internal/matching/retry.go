@@ -11,55 +11,71 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-// retries has when packages whose matching failed are matched again, by ID. It is kept in memory. The zero value is ready.
-type retries map[int64]attempt
+// retries has when what failed is tried again: packages whose matching failed, by ID, or images that were passed over. It is kept in memory, and has at most
+// maxRetries. The zero value is ready.
+type retries[K comparable] map[K]attempt
 
-// attempt is when a package is matched again, and how long it waits for that.
+// attempt is when something is tried again, and how long it waits for that.
 type attempt struct {
 	at   time.Time
 	wait time.Duration
 }
 
-// failed notes that a package could not be matched.
-func (r *retries) failed(id int64, now time.Time) {
+// failed notes that something failed, which is tried again after a time unless it waits already.
+func (r *retries[K]) failed(key K, wait time.Duration, now time.Time) {
 	if *r == nil {
-		*r = retries{}
+		*r = retries[K]{}
 	}
-	if _, waits := (*r)[id]; !waits && len(*r) < maxRetries {
-		(*r)[id] = attempt{now.Add(firstRetry), firstRetry}
+	if _, waits := (*r)[key]; !waits && len(*r) < maxRetries {
+		(*r)[key] = attempt{now.Add(wait), wait}
 	}
 }
 
 // failedAgain notes that of a package that was matched again. After the longest wait that is done with all others.
-func (r retries) failedAgain(id int64, now time.Time) {
-	before, waits := r[id]
+func (r retries[K]) failedAgain(key K, now time.Time) {
+	before, waits := r[key]
 	switch wait := 2 * before.wait; {
 	case !waits:
 	case wait >= retryFailedAfter:
-		delete(r, id)
+		delete(r, key)
 	default:
-		r[id] = attempt{now.Add(wait), wait}
+		r[key] = attempt{now.Add(wait), wait}
 	}
 }
 
-// due reports whether a package is to be matched again.
-func (r retries) due(id int64, now time.Time) bool {
-	one, waits := r[id]
+// passedOver notes that of an image. All are tried again with each pass, and the next one is soon only for those that did not fail often.
+func (r *retries[K]) passedOver(key K, now time.Time) {
+	if r.due(key, now) {
+		wait := min(2*(*r)[key].wait, retryAfter)
+		(*r)[key] = attempt{now.Add(wait), wait}
+		return
+	}
+	r.failed(key, storeRetry, now)
+}
+
+// due reports whether something is to be tried again.
+func (r retries[K]) due(key K, now time.Time) bool {
+	one, waits := r[key]
 	return waits && !one.at.After(now)
 }
 
-// anyDue reports whether any package is.
-func (r retries) anyDue(now time.Time) bool {
-	for id := range r {
-		if r.due(id, now) {
+// anyDue reports whether anything is.
+func (r retries[K]) anyDue(now time.Time) bool {
+	for key := range r {
+		if r.due(key, now) {
 			return true
 		}
 	}
 	return false
 }
 
-// wait shortens a time to that until the first package is due, but for those that are overdue: their database is not there.
-func (r retries) wait(most time.Duration, now time.Time) time.Duration {
+// forget removes what was due at a time: it did not fail again.
+func (r retries[K]) forget(due time.Time) {
+	maps.DeleteFunc(r, func(_ K, one attempt) bool { return !one.at.After(due) })
+}
+
+// wait shortens a time to that until the first one is due, but for those that are overdue: their database is not there.
+func (r retries[K]) wait(most time.Duration, now time.Time) time.Duration {
 	for _, one := range r {
 		if left := one.at.Sub(now); left > 0 {
 			most = min(most, left)
@@ -76,7 +92,7 @@ func (r *runner) retryFailed(ctx context.Context, current store.ResultSet) error
 		r.retried = now
 	}
 	all := now.Sub(r.retried) >= retryFailedAfter
-	if r.current == nil || !all && !r.retries.anyDue(now) {
+	if r.current == nil || !all && !r.retries.anyDue(now) && !r.images.anyDue(now) {
 		return nil
 	}
 	if all {
@@ -98,8 +114,7 @@ func (r *runner) retryFailed(ctx context.Context, current store.ResultSet) error
 			return err
 		}
 	}
-	// What is still due did not fail again.
-	maps.DeleteFunc(r.retries, func(_ int64, one attempt) bool { return !one.at.After(now) })
+	r.retries.forget(now)
 	return r.finishRecovered(ctx)
 }
 

@@ -28,7 +28,7 @@ func (a *Matcher) Run(ctx context.Context) error {
 			a.log.Error(err, "Matching failed, retrying")
 			wait = storeRetry
 		}
-		wait = r.retries.wait(wait, r.clock.Now())
+		wait = r.images.wait(r.retries.wait(wait, r.clock.Now()), r.clock.Now())
 		select {
 		case <-ctx.Done():
 			return nil
@@ -51,13 +51,15 @@ type runner struct {
 	// recataloged is the last image that readRecataloged read, when there may be others behind it.
 	recataloged model.ImageKey
 	// retried is when retryFailed last matched all packages that failed, or when it was first called. retries has those that are matched again before the next
-	// time.
+	// time, images those that were passed over.
 	retried time.Time
-	retries retries
+	retries retries[int64]
+	images  retries[model.ImageKey]
 }
 
 // pass does all that there is to do. A pass that is interrupted is taken up by the next one.
 func (r *runner) pass(ctx context.Context) error {
+	begin := r.clock.Now()
 	current, found, err := r.firstResultSet(ctx)
 	if err != nil {
 		return err
@@ -98,6 +100,7 @@ func (r *runner) pass(ctx context.Context) error {
 	if err := r.rematch(ctx, current); err != nil {
 		return err
 	}
+	r.images.forget(begin)
 	if err := r.prune(ctx); err != nil {
 		return err
 	}
@@ -191,7 +194,7 @@ func (r *runner) matchBatch(ctx context.Context, database *match.Database, resul
 	}
 	for id, answer := range answers {
 		if answer.Failure != "" {
-			r.retries.failed(id, r.clock.Now())
+			r.retries.failed(id, firstRetry, r.clock.Now())
 		}
 	}
 	r.observer.PackagesMatched(len(packages))

@@ -148,17 +148,17 @@ func TestMatchFailedIsTriedLessOften(t *testing.T) {
 }
 
 func TestRetriesAreBounded(t *testing.T) {
-	var r retries
+	var r retries[int64]
 	now := time.Now()
 	for id := range int64(2 * maxRetries) {
-		r.failed(id, now)
+		r.failed(id, firstRetry, now)
 	}
 	if len(r) != maxRetries {
 		t.Errorf("%d packages are matched again, want %d", len(r), maxRetries)
 	}
 	// One that failed before, and fails for another database, does not begin again.
 	r.failedAgain(0, now)
-	r.failed(0, now)
+	r.failed(0, firstRetry, now)
 	if r[0].wait != 2*firstRetry {
 		t.Errorf("it waits for %s", r[0].wait)
 	}
