@@ -36,7 +36,7 @@ var (
 	part        = shard{1, 1}
 	runs        = flag.Int("runs", 4, "how many operators are disturbed at a time; those that are only watched for writes do not count")
 	binary      = flag.String("manager", "", "program to test; by default it is built")
-	detectRaces = flag.Bool("detect-races", true, "build the operator with the race detector, with which it needs several times the processor time")
+	detectRaces = flag.Bool("detect-races", true, "build the operator with the race detector, except for points in transactions without -short; it takes several times the processor time")
 )
 
 func init() {
@@ -50,6 +50,8 @@ var (
 	own    planes
 	// active bounds the operators that are disturbed at a time.
 	active chan struct{}
+	// forRequests and forTransactions are the programs that are tested: without -short, the operator of points in transactions, which are most, has no race detector.
+	forRequests, forTransactions string
 )
 
 func TestMain(m *testing.M) {
@@ -102,13 +104,10 @@ var setUp = sync.OnceValue(func() (err error) {
 	if err != nil {
 		return err
 	}
-	if *binary == "" {
-		*binary = filepath.Join(root, "bin", "scanner-operator-faults")
-		if err := build(context.Background(), root); err != nil {
-			return err
-		}
+	if err := programs(root); err != nil {
+		return err
 	}
-	if err := results.use(*binary); err != nil {
+	if err := results.use(forRequests, forTransactions); err != nil {
 		return err
 	}
 	p, err := newPlane()
@@ -119,14 +118,31 @@ var setUp = sync.OnceValue(func() (err error) {
 	return p.observe()
 })
 
+// programs sets the programs that are tested, and builds those that no flag names.
+func programs(root string) error {
+	forRequests, forTransactions = *binary, *binary
+	if *binary != "" {
+		return nil
+	}
+	forRequests = filepath.Join(root, "bin", "scanner-operator-faults")
+	forTransactions = forRequests
+	if *detectRaces && !testing.Short() {
+		forTransactions += "-plain"
+		if err := build(root, forTransactions, false); err != nil {
+			return err
+		}
+	}
+	return build(root, forRequests, *detectRaces)
+}
+
 // build builds the operator with the flags of "make test-integration", so that most of it is in the cache.
-func build(ctx context.Context, root string) error {
+func build(root, program string, races bool) error {
 	args, cgo := []string{"build", "-tags=faults", "-ldflags=-w"}, "CGO_ENABLED=0"
-	if *detectRaces {
+	if races {
 		args = append(args, "-race", "-gcflags=modernc.org/sqlite/lib=-race=false", "-gcflags=modernc.org/libc=-race=false")
 		cgo = "CGO_ENABLED=1"
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, "-o", *binary, "./cmd/scanner-operator")...)
+	cmd := exec.CommandContext(context.Background(), "go", append(args, "-o", program, "./cmd/scanner-operator")...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = root, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), cgo)
 	if err := cmd.Run(); err != nil {

@@ -26,6 +26,7 @@ import (
 
 // manager is the program under test, which is started again whenever it ends, on the same data.
 type manager struct {
+	program     string
 	proxy       *proxy
 	dir         string
 	api, health string
@@ -49,7 +50,7 @@ type manager struct {
 // startManager starts the program, with a proxy of its own, until the test ends.
 func startManager(t *testing.T, w *world, name string) *manager {
 	t.Helper()
-	m := &manager{dir: filepath.Join(w.dir, name), ended: make(chan struct{})}
+	m := &manager{program: w.scenario.program(), dir: filepath.Join(w.dir, name), ended: make(chan struct{})}
 	var err error
 	if m.proxy, err = newProxy(w, m); err != nil {
 		t.Fatal(err)
@@ -127,7 +128,7 @@ func (m *manager) run() {
 		kills := m.kills
 		m.deposed = false
 		// It is killed by signals, and not by a context.
-		m.cmd = exec.CommandContext(context.Background(), *binary, m.args...)
+		m.cmd = exec.CommandContext(context.Background(), m.program, m.args...)
 		m.cmd.Stdout, m.cmd.Stderr = m.output, m.output
 		m.cmd.Env = append(os.Environ(), "KUBECONFIG="+m.dir+".kubeconfig", "GORACE=halt_on_error=0 atexit_sleep_ms=0", "KUBE_CACHE_MUTATION_DETECTOR=true")
 		m.cmd.Env = append(m.cmd.Env, m.database.environment()...)

@@ -117,16 +117,18 @@ func (r *record) add(l line) error {
 	return err
 }
 
-// use says which operator the lines to come are about.
-func (r *record) use(binary string) error {
-	file, err := os.Open(binary)
-	if err != nil {
-		return err
-	}
-	defer file.Close() //nolint:errcheck // It is read.
+// use says which programs the lines to come are about.
+func (r *record) use(programs ...string) error {
 	hash := sha256.New()
-	if _, err := io.Copy(hash, file); err != nil {
-		return err
+	for _, program := range slices.Compact(programs) {
+		file, err := os.Open(program)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(hash, file)
+		if err := errors.Join(err, file.Close()); err != nil {
+			return err
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

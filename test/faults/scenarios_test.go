@@ -58,6 +58,14 @@ type scenario struct {
 	settled      condition
 }
 
+// program is the operator that is tested in a scenario.
+func (s *scenario) program() string {
+	if s.database != "" {
+		return forTransactions
+	}
+	return forRequests
+}
+
 // The images that run.
 const (
 	firstImage  = "r.example/first:1"
@@ -255,7 +263,7 @@ func deployment(image string) *appsv1.Deployment {
 // importBuild imports the vulnerability database of the scenario, as a user does.
 func importBuild(t *testing.T, w *world) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), *binary, "db", "import", w.scenario.build.Dir, "--data-dir="+w.managers[0].dir)
+	cmd := exec.CommandContext(t.Context(), w.scenario.program(), "db", "import", w.scenario.build.Dir, "--data-dir="+w.managers[0].dir)
 	if output, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("import a vulnerability database: %v: %s", err, output)
 	}

@@ -42,7 +42,7 @@ func (m mariaDB) serve(dir string, port int) []string {
 		m.binary(), "--no-defaults", "--datadir=" + filepath.Join(dir, "data"), "--bind-address=127.0.0.1",
 		"--port=" + strconv.Itoa(port), "--socket=" + filepath.Join(dir, "socket"), "--pid-file=" + filepath.Join(dir, "pid"), "--tmpdir=" + dir,
 		"--skip-log-bin", "--skip-name-resolve", "--innodb-flush-log-at-trx-commit=2", "--innodb-doublewrite=0",
-		"--innodb-flush-method=nosync", "--innodb-file-per-table=0", "--max-connections=400",
+		"--innodb-flush-method=nosync", "--innodb-file-per-table=0", "--max-connections=1500",
 		"--character-set-server=latin1", "--collation-server=latin1_swedish_ci", "--default-time-zone=+05:45", "--innodb-fast-shutdown=2",
 	}
 }

@@ -50,7 +50,7 @@ func (p postgres) create(dir string) []string {
 func (p postgres) serve(dir string, port int) []string {
 	return []string{
 		p.program("postgres"), "-D", filepath.Join(dir, "data"), "-h", "127.0.0.1", "-p", strconv.Itoa(port), "-k", dir,
-		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=400",
+		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=1500",
 		"-c", "timezone=Asia/Kathmandu", "-c", "autovacuum=off", "-c", "jit=off",
 	}
 }
