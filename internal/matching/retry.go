@@ -92,7 +92,13 @@ func (r *runner) retryFailed(ctx context.Context, current store.ResultSet) error
 		r.retried = now
 	}
 	all := now.Sub(r.retried) >= retryFailedAfter
-	if r.current == nil || !all && !r.retries.anyDue(now) && !r.images.anyDue(now) {
+	switch {
+	case r.current == nil:
+		return nil
+	case all || r.retries.anyDue(now):
+	case r.images.anyDue(now):
+		return r.finishRecovered(ctx)
+	default:
 		return nil
 	}
 	if all {
