@@ -194,6 +194,21 @@ func settle(t *testing.T, a *Matcher) {
 	}
 }
 
+// afterPasses passes until nothing is left, and returns the image numbered(0).
+func afterPasses(t *testing.T, r *runner, s *sqlstore.Store) store.Image {
+	t.Helper()
+	for range 3 {
+		if err := r.pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	image, err := s.Image(t.Context(), store.AllNamespaces(), numbered(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return image
+}
+
 // ingest makes an image wanted and takes in its SBOM.
 func ingest(t *testing.T, a *Matcher, s *sqlstore.Store, image model.ImageKey, sbom string) {
 	t.Helper()

@@ -13,13 +13,12 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/store/sqlstore"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb/dbtest"
 )
 
 // unfinished is a store that cannot save the results of images some times.
 type unfinished struct {
-	*sqlstore.Store
+	*refusing
 	left atomic.Int64
 }
 
@@ -27,7 +26,7 @@ func (u *unfinished) FinishImage(ctx context.Context, key model.ImageKey, sbomDi
 	if u.left.Add(-1) >= 0 {
 		return errors.New("a row is too long")
 	}
-	return u.Store.FinishImage(ctx, key, sbomDigest)
+	return u.refusing.FinishImage(ctx, key, sbomDigest)
 }
 
 func (u *unfinished) state(t *testing.T, key model.ImageKey) store.State {
@@ -42,7 +41,7 @@ func (u *unfinished) state(t *testing.T, key model.ImageKey) store.State {
 // newUnfinished returns a store that fails once, with an image to be matched, and a matcher with its clock.
 func newUnfinished(t *testing.T) (*unfinished, *Matcher, *clocktesting.FakeClock) {
 	t.Helper()
-	s := &unfinished{Store: newStore(t)}
+	s := &unfinished{refusing: &refusing{Store: newStore(t)}}
 	s.left.Store(1)
 	a, _ := newMatcher(t, s, newShelf(dbtest.Sample(t)))
 	now := clocktesting.NewFakeClock(time.Now())
@@ -81,7 +80,7 @@ func TestPassedOverImagesAreMatchedAgain(t *testing.T) {
 // TestRecoveredImagesAreCountedAgain: a scanned image whose packages were matched again, and whose findings could not be counted then.
 func TestRecoveredImagesAreCountedAgain(t *testing.T) {
 	first := dbtest.Sample(t)
-	s, library := &unfinishedRecovered{refusing: &refusing{Store: newStore(t)}}, newShelf(first)
+	s, library := &unfinished{refusing: &refusing{Store: newStore(t)}}, newShelf(first)
 	a, _ := newMatcher(t, s, library)
 	now := clocktesting.NewFakeClock(time.Now())
 	a.clock = now
@@ -90,15 +89,7 @@ func TestRecoveredImagesAreCountedAgain(t *testing.T) {
 	ingest(t, a, s.Store, numbered(0), goModules(module, "v0.1.0"))
 	pass := func(want model.Reason) {
 		t.Helper()
-		for range 3 {
-			if err := r.pass(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		image, err := s.Image(t.Context(), store.AllNamespaces(), numbered(0))
-		if err != nil {
-			t.Fatal(err)
-		}
+		image := afterPasses(t, r, s.Store)
 		if image.State != store.StateScanned || image.Reason != want {
 			t.Fatalf("the image is %s with the reason %q, want the reason %q", image.State, image.Reason, want)
 		}
@@ -108,25 +99,13 @@ func TestRecoveredImagesAreCountedAgain(t *testing.T) {
 	library.request(true)
 	s.refuse = true
 	pass(model.ReasonMatchFailed)
-	s.refuse, s.fail = false, true
+	s.refuse = false
+	s.left.Store(100)
 	now.Step(firstRetry)
 	pass(model.ReasonMatchFailed)
-	s.fail = false
+	s.left.Store(0)
 	now.Step(storeRetry)
 	pass("")
-}
-
-// unfinishedRecovered is a store that can refuse matches and the results of images.
-type unfinishedRecovered struct {
-	*refusing
-	fail bool
-}
-
-func (u *unfinishedRecovered) FinishImage(ctx context.Context, key model.ImageKey, sbomDigest string) error {
-	if u.fail {
-		return errors.New("a row is too long")
-	}
-	return u.refusing.FinishImage(ctx, key, sbomDigest)
 }
 
 // TestRunMatchesAnImageAgainSoon has no signal that ends the wait for the next pass.

@@ -61,16 +61,7 @@ func TestMatchFailedHeals(t *testing.T) {
 	// pass works on until nothing is left, and returns the reason of the image and the number of packages that were matched.
 	pass := func() (model.Reason, int) {
 		t.Helper()
-		for range 3 {
-			if err := r.pass(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		image, err := s.Image(t.Context(), store.AllNamespaces(), numbered(0))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return image.Reason, counted.matched()
+		return afterPasses(t, r, s.Store).Reason, counted.matched()
 	}
 	fill(t, a, s.Store, images)
 	for _, database := range []vulndb.Installed{first, second} {

@@ -246,7 +246,7 @@ func (w *world) recover(t *testing.T, at point, want reference) time.Time {
 	return begin.Add(limit + w.outage() - outage)
 }
 
-// late is by how much later a transaction may begin than the one before it: some of the operator's own work begins a minute after its start.
+// late is how long after the state was reached a transaction may begin: some of the operator's own work begins a minute after its start.
 const late = 75 * time.Second
 
 // hitLater waits for a fault that has not happened when the operator has reached the state, and reports whether it has happened since then.
