@@ -32,7 +32,7 @@ func (mysqlDialect) open(ctx context.Context, config Config) (connection, error)
 	if err != nil {
 		return connection{}, badDSN("it cannot be used: %s", mysqlForm)
 	}
-	return checked(ctx, serverPools(connector, config), func(ctx context.Context, pool *sql.DB) error {
+	return checked(ctx, serverPools(connector, connector, config), func(ctx context.Context, pool *sql.DB) error {
 		var version string
 		if err := pool.QueryRowContext(ctx, "SELECT @@version").Scan(&version); err != nil {
 			return err

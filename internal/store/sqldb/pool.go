@@ -28,12 +28,12 @@ const (
 
 // serverPools are the pools of a database server. Transactions that write wait for each other anyway, so they have one
 // connection: those of one process queue here instead of keeping connections that readers need.
-func serverPools(connector driver.Connector, config Config) connection {
+func serverPools(writing, reading driver.Connector, config Config) connection {
 	readers := config.MaxOpenConns - 1
 	if config.MaxOpenConns <= 0 {
 		readers = defaultServerConns - 1
 	}
-	return connection{writer: serverPool(connector, 1), reader: serverPool(connector, max(readers, 1)), guard: nothing{}}
+	return connection{writer: serverPool(writing, 1), reader: serverPool(reading, max(readers, 1)), guard: nothing{}}
 }
 
 func serverPool(connector driver.Connector, most int) *sql.DB {

@@ -37,6 +37,10 @@ var postgresSession = fmt.Sprintf(`SET client_encoding = 'UTF8'; SET timezone = 
 	SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') <> 'remote_apply'`,
 	lockWait.Milliseconds(), int((deadAfter / 2).Seconds()), int((deadAfter / 6).Seconds()))
 
+// postgresReading is what connections for reading rely on, too: a plan for the values of each query (docs/decisions/0154-plans-for-the-values-of-a-query.md). Any value but "auto" that a
+// DSN, role or database sets prevails.
+const postgresReading = "SELECT set_config('plan_cache_mode', 'force_custom_plan', false) WHERE current_setting('plan_cache_mode') = 'auto'"
+
 // postgresDialect keeps everything in a PostgreSQL database, for any number of processes.
 type postgresDialect struct{}
 
@@ -47,8 +51,9 @@ func (postgresDialect) open(ctx context.Context, config Config) (connection, err
 	if err != nil {
 		return connection{}, err
 	}
-	connector := stdlib.GetConnector(*parsed, stdlib.OptionAfterConnect(preparePostgres))
-	conn, err := checked(ctx, serverPools(connector, config), func(ctx context.Context, pool *sql.DB) error {
+	writing := stdlib.GetConnector(*parsed, stdlib.OptionAfterConnect(preparePostgres(postgresSession)))
+	reading := stdlib.GetConnector(*parsed, stdlib.OptionAfterConnect(preparePostgres(postgresSession+"; "+postgresReading)))
+	conn, err := checked(ctx, serverPools(writing, reading, config), func(ctx context.Context, pool *sql.DB) error {
 		var encoding, version string
 		err := pool.QueryRowContext(ctx, "SELECT current_setting('server_encoding'), current_setting('server_version')").Scan(&encoding, &version)
 		if err != nil {
@@ -69,9 +74,11 @@ func (postgresDialect) open(ctx context.Context, config Config) (connection, err
 	return conn, nil
 }
 
-func preparePostgres(ctx context.Context, conn *pgx.Conn) error {
-	_, err := conn.PgConn().Exec(ctx, postgresSession).ReadAll()
-	return err
+func preparePostgres(settings string) func(ctx context.Context, conn *pgx.Conn) error {
+	return func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.PgConn().Exec(ctx, settings).ReadAll()
+		return err
+	}
 }
 
 // parsePostgresDSN reads a URL or a list of keyword=value.
@@ -105,7 +112,7 @@ func parsePostgresDSN(dsn string) (*pgx.ConnConfig, error) {
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "scanner-operator"
 	}
-	// The server keeps plans: making them is most of the work of many statements. The bound is on what each connection keeps.
+	// The server keeps parsed statements and, for the writer, plans: to make these is most of the work of many statements. The bound is on what each connection keeps.
 	config.DefaultQueryExecMode, config.StatementCacheCapacity = pgx.QueryExecModeCacheStatement, postgresStatements
 	return config, nil
 }
@@ -147,7 +154,7 @@ func (postgresDialect) List(column string) string {
 // Among: PostgreSQL expects nearly all rows from a comparison with <>, and few from one with =, for which it looks up what follows from each.
 func (postgresDialect) Among(column string, numbers []int64) clause.Expr {
 	return among("CASE WHEN %[1]s >= ? AND %[1]s <= ? THEN GET_BIT(CAST(? AS BYTEA), %[1]s - ?) ELSE 0 END <> 0", column, numbers, bitSet, func(column, list string) clause.Expr {
-		// The list is a value, because statements are kept by their text. A plan that is kept is one for ten numbers: without the addition, it looks up each number with an index.
+		// The list is a value, because statements are kept by their text. A plan that is kept, for the writer or because of the DSN, is one for ten numbers: without the addition, it looks up each number with an index.
 		return gorm.Expr(column+" + 0 IN (SELECT n.id FROM UNNEST(CAST(? AS BIGINT[])) AS n (id))", "{"+list+"}")
 	})
 }

@@ -56,7 +56,7 @@ func (l *postgresListener) listen(ctx context.Context, begun, notified func()) (
 		defer cancel()
 		_ = conn.Close(closing) // It is lost, or given up.
 	}()
-	if err := preparePostgres(ctx, conn); err != nil {
+	if err := preparePostgres(postgresSession)(ctx, conn); err != nil {
 		return false, err
 	}
 	if _, err := conn.Exec(ctx, "LISTEN "+postgresChannel); err != nil {

@@ -63,3 +63,24 @@ func TestDurableCommits(t *testing.T) {
 		}
 	}
 }
+
+// TestReadersPlanEachQuery expects plans for the values of each query on connections for reading, unless the DSN says otherwise.
+func TestReadersPlanEachQuery(t *testing.T) {
+	dsn := servers[sqldb.TypePostgres].migrated(t)
+	for asked, want := range map[string]map[string]string{
+		"":                   {"writer": "auto", "reader": "force_custom_plan"},
+		"force_generic_plan": {"writer": "force_generic_plan", "reader": "force_generic_plan"},
+	} {
+		config := Config{Type: sqldb.TypePostgres, DSN: dsn}
+		if asked != "" {
+			config.DSN += "&plan_cache_mode=" + asked
+		}
+		for name, pool := range pools(t, openWith(t, config)) {
+			var got string
+			err := pool.QueryRowContext(t.Context(), "SELECT current_setting('plan_cache_mode')").Scan(&got)
+			if err != nil || got != want[name] {
+				t.Errorf("%q, %s: got %q, %v, want %q", asked, name, got, err, want[name])
+			}
+		}
+	}
+}
