@@ -85,7 +85,10 @@ func (s *Store) Changes(ctx context.Context, in store.Namespaces, query store.Ch
 		if !in.All() {
 			order, changes = visibleChangeOrder, view.keep(changes)
 		}
-		filtered := filterChanges(changes, s.db.Dialect(), query)
+		filtered, err := s.aboutChosen(tx, in, filterChanges(changes, s.db.Dialect(), query), query)
+		if err != nil {
+			return err
+		}
 		if query.Build != "" {
 			var numbers []int64
 			if err := tx.Raw("SELECT g.number FROM generations g WHERE g.build_id = ?", query.Build).Scan(&numbers).Error; err != nil {
@@ -187,14 +190,62 @@ func filterChanges(tx *gorm.DB, d sqldb.Dialect, query store.ChangeQuery) *gorm.
 	if query.KEV {
 		tx = tx.Where("c.kev = 1")
 	}
-	const reaches = " EXISTS (SELECT 1 FROM image_packages ip JOIN %s WHERE ip.package_pk = c.package_pk AND ip.excluded = 0 AND %s AND " + aboutImage + ")"
-	if query.ImageID != "" {
-		tx = tx.Where(fmt.Sprintf(reaches, "images i ON i.id = ip.image_pk", "i.image_id = ?"), query.ImageID)
-	}
-	if query.Scope != "" {
-		tx = tx.Where(fmt.Sprintf(reaches, "image_uses u ON u.image_pk = ip.image_pk", "u.scope = ?"), query.Scope)
-	}
 	return tx
+}
+
+// aboutChosen keeps changes c that are about the image and the scope of a query. Only visible images count: nobody learns what others hold.
+func (s *Store) aboutChosen(tx *gorm.DB, in store.Namespaces, changes *gorm.DB, query store.ChangeQuery) (*gorm.DB, error) {
+	for _, one := range []struct {
+		chosen string
+		images *gorm.DB
+	}{
+		{query.ImageID, visibleOnly(tx, tx.Table("images AS i").Select("i.id").Where("i.image_id = ?", query.ImageID), "i.id", in)},
+		{query.Scope, within(tx.Table("image_uses AS u").Distinct("u.image_pk").Where("u.scope = ?", query.Scope), "u.namespace", in)},
+	} {
+		if one.chosen == "" {
+			continue
+		}
+		var err error
+		if changes, err = s.aboutSome(tx, changes, one.images); err != nil {
+			return nil, err
+		}
+	}
+	return changes, nil
+}
+
+// aboutSome keeps changes c that are about one of some images. Such a change is in a package that one of these images holds. If there are changes that are about only some of the images
+// that hold their package, or if there are more than keptNumbers packages, the database checks each change.
+func (s *Store) aboutSome(tx, changes, images *gorm.DB) (*gorm.DB, error) {
+	var ids []int64
+	if err := images.Session(&gorm.Session{}).Scan(&ids).Error; err != nil {
+		return nil, err
+	}
+	var packages numberSet
+	err := eachPackageList(tx, s.db.Dialect(), ids, func(_ int64, list []int64) {
+		for _, one := range list {
+			if one%2 == 0 {
+				packages.add(one / 2)
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	variants, err := anyVariants(tx)
+	if err != nil {
+		return nil, err
+	}
+	few := packages.number <= s.keptNumbers
+	switch ids := packages.sorted(nil); {
+	case len(ids) <= allUses && s.db.Dialect().Type() != sqldb.TypeSQLite: // The others find them faster in a list. The sum keeps them from looking up each package from an index.
+		changes = changes.Where("c.package_pk + 0 IN (?)", numberList(ids))
+	case few:
+		changes = changes.Where("?", s.db.Dialect().Among("c.package_pk", ids))
+	}
+	if few && !variants {
+		return changes, nil
+	}
+	return changes.Where("EXISTS (SELECT 1 FROM image_packages ip WHERE ip.package_pk = c.package_pk AND ip.excluded = 0 AND ip.image_pk IN (?) AND "+aboutImage+")", images), nil
 }
 
 func (r *changeRow) value(column string) string {

@@ -89,14 +89,19 @@ func (s *Store) changesIn(tx *gorm.DB, in store.Namespaces) (*changeView, error)
 	if number > s.keptNumbers {
 		lists = nil
 	}
-	var some []int64
-	if err := tx.Raw("SELECT cv.change_id FROM change_variants cv LIMIT 1").Scan(&some).Error; err != nil {
+	if v.variants, err = anyVariants(tx); err != nil {
 		return v, err
 	}
-	v.variants = len(some) > 0
 	v.found, v.lists = found, lists
 	v.step()
 	return v, nil
+}
+
+// anyVariants reports whether there are changes that are about some of the images that hold a package.
+func anyVariants(tx *gorm.DB) (bool, error) {
+	var some []int64
+	err := tx.Raw("SELECT cv.change_id FROM change_variants cv LIMIT 1").Scan(&some).Error
+	return len(some) > 0, err
 }
 
 // readResultSets reads when result sets became current, by their number, 0 of those that did not, and how many changes they have.

@@ -243,6 +243,32 @@ var changeTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("got %d findings", got)
 		}
 	},
+	"Changes of images that are not visible": func(t *testing.T, f *fixture) {
+		a, b := image("a", amd64), image("bb", amd64)
+		for _, key := range []model.ImageKey{a, b} {
+			f.catalog(t, key, "1", catalogOf("p"))
+			f.match(t, key, "1", answers{"p": {finding("CVE-1", model.SeverityLow)}})
+		}
+		f.runIn(t, map[string][]model.ImageKey{"a": {a}, "b": {b}})
+		f.rematch(t, newBuild, answers{"p": {finding("CVE-1", model.SeverityHigh)}})
+		for _, c := range []struct {
+			in    store.Namespaces
+			query store.ChangeQuery
+			want  int
+		}{
+			{store.OnlyNamespaces("a"), store.ChangeQuery{}, 1},
+			{store.OnlyNamespaces("a"), store.ChangeQuery{ImageID: a.ImageID}, 1},
+			{store.OnlyNamespaces("a"), store.ChangeQuery{ImageID: b.ImageID}, 0},
+			{store.OnlyNamespaces("a"), store.ChangeQuery{Scope: "a/scanner"}, 1},
+			{store.OnlyNamespaces("a"), store.ChangeQuery{Scope: "b/scanner"}, 0},
+			{store.AllNamespaces(), store.ChangeQuery{ImageID: b.ImageID, Scope: "b/scanner"}, 1},
+			{store.AllNamespaces(), store.ChangeQuery{ImageID: b.ImageID, Scope: "a/scanner"}, 1}, // Images in both that hold the package.
+		} {
+			if page, err := f.Changes(t.Context(), c.in, c.query); err != nil || page.Total != c.want || len(page.Changes) != c.want {
+				t.Errorf("%+v: got %d of %d changes, %v, want %d", c.query, len(page.Changes), page.Total, err, c.want)
+			}
+		}
+	},
 	"Changes pages and filters": func(t *testing.T, f *fixture) {
 		a, b := image("a", amd64), image("bb", amd64)
 		excluding := catalogOf("p", "Q%")

@@ -333,6 +333,12 @@ func (h *history) readSearches(reads map[string]func(f *fixture) (any, error)) {
 	if h.chance(3) {
 		changes.Build = fmt.Sprint("build-", h.random.IntN(3))
 	}
+	switch h.random.IntN(4) {
+	case 0:
+		changes.ImageID = visibleKey(h.random.IntN(visibleImages)).ImageID
+	case 1:
+		changes.Scope = fmt.Sprint("scope-", h.random.IntN(2))
+	}
 	reads[fmt.Sprintf("Changes %+v", changes)] = func(f *fixture) (any, error) {
 		return pages(2, func(page store.Page) ([]store.Change, string, any, error) {
 			query := changes
