@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -324,7 +325,7 @@ func (q *affectedQuery) read(tx *gorm.DB, s *Store, entries []affectedEntry) ([]
 		if err != nil {
 			return nil, err
 		}
-		places, err := q.places(tx, images, findings)
+		places, err := q.places(tx, s.db.Dialect(), part)
 		if err != nil {
 			return nil, err
 		}
@@ -398,8 +399,21 @@ type affectedPlace struct {
 	Since, UntilTime *int64
 }
 
-// places reads what is known of findings in images that hold their packages.
-func (q *affectedQuery) places(tx *gorm.DB, images, findings []int64) (map[[2]int64]affectedPlace, error) {
+// maxPlaces is how many places a statement lists: the size of a page.
+const maxPlaces = 200
+
+// placesOf is a table of so many places, the values of which are an image and a finding each. MySQL and MariaDB write VALUES in different ways; for PostgreSQL, a plan for
+// that many selections takes longer than to read what it is for.
+func placesOf(d sqldb.Dialect, number int) string {
+	if d.Type() == sqldb.TypeMySQL {
+		return "SELECT ? AS image_pk, ? AS finding_id" + strings.Repeat(" UNION ALL SELECT ?, ?", number-1)
+	}
+	const values = "(CAST(? AS BIGINT), CAST(? AS BIGINT))"
+	return "SELECT x.column1 AS image_pk, x.column2 AS finding_id FROM (VALUES " + values + strings.Repeat(", "+values, number-1) + ") AS x"
+}
+
+// places reads what is known of findings in images that hold their packages. They are listed in pairs: databases would look at each of the images for each of the findings.
+func (q *affectedQuery) places(tx *gorm.DB, d sqldb.Dialect, entries []affectedEntry) (map[[2]int64]affectedPlace, error) {
 	exposed := "FROM image_presences p WHERE p.image_pk = ip.image_pk AND p.until_time > " + q.opened() + " AND p.since < " + ended
 	runs, limited := "", ""
 	if in := q.chosen.in; !in.All() {
@@ -408,19 +422,27 @@ func (q *affectedQuery) places(tx *gorm.DB, images, findings []int64) (map[[2]in
 		limited = " JOIN images i ON i.id = ip.image_pk JOIN (SELECT m.image_pk, MIN(m.since) AS since FROM image_namespaces m WHERE " +
 			isWithin("m.namespace", in) + " GROUP BY m.image_pk) n ON n.image_pk = ip.image_pk"
 	}
-	var rows []affectedPlace
-	err := tx.Raw(`SELECT ip.image_pk, f.id AS finding_id, ip.own, `+q.opened()+` AS opened_at, `+ended+` AS ended,
-			CASE WHEN EXISTS (SELECT 1 FROM image_uses s WHERE s.image_pk = ip.image_pk`+runs+`) THEN 1 ELSE 0 END AS running,
-			(SELECT MIN(p.since) `+exposed+") AS since, (SELECT MAX(p.until_time) "+exposed+`) AS until_time
-		FROM findings f JOIN vulnerabilities v ON v.id = f.vulnerability_pk
-		LEFT JOIN generations e ON e.number <= ? AND e.number = (SELECT MAX(n.until_gen) `+others+` AND n.opened_gen = f.opened_gen)
-		JOIN image_packages ip ON ip.package_pk = f.package_pk`+limited+`
-		WHERE f.id IN ? AND ip.image_pk IN ?`, q.current, q.current, findings, images).Scan(&rows).Error
-	places := make(map[[2]int64]affectedPlace, len(rows))
-	for _, row := range rows {
-		places[[2]int64{row.ImagePk, row.FindingID}] = row
+	places := make(map[[2]int64]affectedPlace, len(entries))
+	for part := range slices.Chunk(entries, maxPlaces) {
+		values := make([]any, 0, 2*len(part)+2)
+		for i := range part {
+			values = append(values, part[i].ImagePk, part[i].FindingID)
+		}
+		var rows []affectedPlace
+		err := tx.Raw(`SELECT ip.image_pk, f.id AS finding_id, ip.own, `+q.opened()+` AS opened_at, `+ended+` AS ended,
+				CASE WHEN EXISTS (SELECT 1 FROM image_uses s WHERE s.image_pk = ip.image_pk`+runs+`) THEN 1 ELSE 0 END AS running,
+				(SELECT MIN(p.since) `+exposed+") AS since, (SELECT MAX(p.until_time) "+exposed+`) AS until_time
+			FROM (`+placesOf(d, len(part))+`) o JOIN findings f ON f.id = o.finding_id JOIN vulnerabilities v ON v.id = f.vulnerability_pk
+			LEFT JOIN generations e ON e.number <= ? AND e.number = (SELECT MAX(n.until_gen) `+others+` AND n.opened_gen = f.opened_gen)
+			JOIN image_packages ip ON ip.image_pk = o.image_pk AND ip.package_pk = f.package_pk`+limited, append(values, q.current, q.current)...).Scan(&rows).Error
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			places[[2]int64{row.ImagePk, row.FindingID}] = row
+		}
 	}
-	return places, err
+	return places, nil
 }
 
 // running is what runs an image: the first by name, and how many there are.

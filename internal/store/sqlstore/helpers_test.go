@@ -19,7 +19,8 @@ import (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if flag.Lookup("test.bench").Value.String() == "" {
-		maxClosedHere, maxDividing, maxSharedLayers, maxNamedFindings, maxFixImages, maxFixPackages, maxExposed = 2, 6, 6, 2, 6, 12, 3 // So that both ways are taken.
+		// So that both ways are taken.
+		maxClosedHere, maxDividing, maxSharedLayers, fewSharedLayers, maxNamedFindings, maxFixImages, maxFixPackages, maxExposed = 2, 6, 6, 3, 2, 6, 12, 3
 	}
 	goleak.VerifyTestMain(dbserver.Main{M: m})
 }

@@ -216,8 +216,8 @@ func filters(query store.ImageQuery) bool {
 	return !reflect.ValueOf(query).IsZero()
 }
 
-// filterImages leaves the images that the query matches. likely are those that exploitable selects.
-func (s *Store) filterImages(tx, images *gorm.DB, likely any, chosen place, visible visibleTimes, query store.ImageQuery) (*gorm.DB, error) {
+// filterImages leaves the images that the query matches. likely is the condition of exploitable.
+func (s *Store) filterImages(tx, images *gorm.DB, likely *clause.Expr, chosen place, visible visibleTimes, query store.ImageQuery) (*gorm.DB, error) {
 	current, err := currentNumber(tx)
 	if err != nil {
 		return nil, err
@@ -261,7 +261,7 @@ func (s *Store) filterImages(tx, images *gorm.DB, likely any, chosen place, visi
 		images = images.Where("i.id IN (?)", chosen.images(tx))
 	}
 	if likely != nil {
-		images = images.Where("i.matched_at > 0 AND i.id IN (?)", likely)
+		images = images.Where("i.matched_at > 0 AND ?", *likely)
 	}
 	if query.Overdue {
 		placed, err := somePlaced(tx)
@@ -282,9 +282,9 @@ func onBase(layers *gorm.DB, chainID string, number int) *gorm.DB {
 	return layers
 }
 
-// exploitable selects the chosen images that hold a package with an open finding of at least this probability of exploitation, or returns their IDs if
-// they are few: the list reads them several times. It returns nil if no probability is asked for.
-func (s *Store) exploitable(tx *gorm.DB, view seen, chosen place, leastMicros int64) (any, error) {
+// exploitable is the condition that image i is one of the chosen images that hold a package with an open finding of at least this probability of exploitation. It names these images,
+// because the list reads them several times. It is nil if no probability is asked for.
+func (s *Store) exploitable(tx *gorm.DB, view seen, chosen place, leastMicros int64) (*clause.Expr, error) {
 	if leastMicros <= 0 {
 		return nil, nil //nolint:nilnil // There is nothing to filter then.
 	}
@@ -327,14 +327,16 @@ func (s *Store) exploitable(tx *gorm.DB, view seen, chosen place, leastMicros in
 	}
 	held = held.Where("ip.package_pk = e.package_pk AND ip.excluded = 0 AND (e.divided = 0 OR NOT " + view.suppressedIn("e.divided", reaches) + ")").
 		Distinct("ip.image_pk") // Otherwise PostgreSQL can ask for each image again, which takes minutes.
-	if chosen.everywhere() || len(few) > allUses {
-		return held, nil
-	}
-	var ids []int64
-	if err := held.Scan(&ids).Error; err != nil {
+	ids, err := allOf(tx.Table("(?) AS h", held), s.db.Dialect(), "h.image_pk")
+	if err != nil {
 		return nil, err
 	}
-	return numberList(ids), nil
+	slices.Sort(ids)
+	condition := s.db.Dialect().Among("i.id", ids)
+	if len(ids) <= allUses { // They are looked up.
+		condition = gorm.Expr("i.id IN (?)", numberList(ids))
+	}
+	return &condition, nil
 }
 
 // numberList is a list of numbers for the parentheses of IN.

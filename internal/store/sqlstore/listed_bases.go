@@ -2,13 +2,14 @@ package sqlstore
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"strconv"
 
 	"gorm.io/gorm"
 
 	"github.com/scanner-operator/scanner-operator/internal/decision"
 	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // listedBases is the list of base images of the administrator. The zero value is an empty list.
@@ -81,32 +82,42 @@ func (l *listedBases) known(tx *gorm.DB, in store.Namespaces) (knownBases, error
 	for i, pattern := range l.patterns {
 		known.entries[i].Pattern = pattern
 	}
-	const builtOn = "EXISTS (SELECT 1 FROM image_layers x WHERE x.chain_id = t.chain_id AND x.position = t.position AND x.is_top = 0)"
-	tops := visibleOnly(tx, tx.Table("image_layers AS t").Joins("CROSS JOIN images k").Where("t.is_top = 1 AND k.id = t.image_pk"), "k.id", in).
-		Select("k.id, k.image_id, CASE WHEN " + builtOn + " THEN 1 ELSE 0 END").Order("k.id")
-	index := decision.NewImageIndex(l.each)
-	var numbers []byte
-	err := eachRow(tops, func(scan func(...any) error) error {
+	index, matching := decision.NewImageIndex(l.each), map[int64][]int{}
+	err := eachRow(visibleOnly(tx, tx.Table("images AS k").Select("k.id, k.image_id"), "k.id", in), func(scan func(...any) error) error {
 		var id int64
 		var imageID string
-		var builtOn int
-		if err := scan(&id, &imageID, &builtOn); err != nil {
+		if err := scan(&id, &imageID); err != nil {
 			return err
 		}
-		matching := index.Matching(imageID)
-		for _, i := range matching {
-			known.entries[i].Images++
+		if patterns := index.Matching(imageID); len(patterns) > 0 {
+			matching[id] = patterns
 		}
-		if len(matching) == 0 || builtOn == 0 {
-			return nil
-		}
-		if len(numbers) > 0 {
-			numbers = append(numbers, ',')
-		}
-		numbers = strconv.AppendInt(numbers, id, 10)
 		return nil
 	})
-	known.images = string(numbers)
+	if err != nil {
+		return knownBases{}, err
+	}
+	const builtOn = "CASE WHEN EXISTS (SELECT 1 FROM image_layers x WHERE x.chain_id = t.chain_id AND x.position = t.position AND x.is_top = 0) THEN 1 ELSE 0 END"
+	var numbers []int64
+	err = inParts(slices.Sorted(maps.Keys(matching)), func(part []int64) error {
+		tops := tx.Table("image_layers AS t").Where("t.is_top = 1 AND t.image_pk IN ?", part).Select("t.image_pk, " + builtOn)
+		return eachRow(tops, func(scan func(...any) error) error {
+			var id int64
+			var isBase bool
+			if err := scan(&id, &isBase); err != nil {
+				return err
+			}
+			for _, i := range matching[id] {
+				known.entries[i].Images++
+			}
+			if isBase {
+				numbers = append(numbers, id)
+			}
+			return nil
+		})
+	})
+	slices.Sort(numbers)
+	known.images = sqldb.JoinNumbers(numbers)
 	if !in.All() { // The others can name what the user may not see.
 		known.entries = slices.DeleteFunc(known.entries, func(entry store.ListedBase) bool { return entry.Images == 0 })
 	}

@@ -80,7 +80,7 @@ func BenchmarkLists(b *testing.B) {
 		if err := printSizes(b.Context(), s); err != nil {
 			b.Fatal(err)
 		}
-		l := &lists{b, s, &times}
+		l := &lists{b, reopened(b, s), &times}
 		l.images()
 		l.findings()
 		l.vulnerabilities()
@@ -319,7 +319,6 @@ func (l *lists) bases() {
 		list("by"+string(order), store.AllNamespaces(), store.BaseQuery{Sort: order})
 	}
 	list("namespace", store.AllNamespaces(), store.BaseQuery{Where: store.Where{Namespace: "namespace-7"}})
-	list("seen-in-a-namespace", store.OnlyNamespaces("namespace-7"), store.BaseQuery{})
 	var err error
 	if l.s.bases, err = newListedBases([]string{"registry.example/team-1*/*"}); err != nil {
 		l.b.Fatal(err)
@@ -330,7 +329,7 @@ func (l *lists) bases() {
 func (l *lists) history() {
 	for name, query := range map[string]store.ChangeQuery{
 		"changes": {Build: "build"}, "changes-kind": {Build: "build", Kinds: []store.ChangeKind{store.ChangeOpened}, MinSeverity: model.SeverityHigh},
-		"changes-scope": {Build: "build", Scope: "scope"},
+		"changes-scope": {Build: "build", Scope: "scope"}, "changes-image": {Build: "build", ImageID: fleet.Image(77).ImageID},
 	} {
 		l.measure(name, func(ctx context.Context) (int, error) {
 			page, err := l.s.Changes(ctx, store.AllNamespaces(), query)

@@ -300,6 +300,25 @@ func eachList(query *gorm.DB, d sqldb.Dialect, by, column string, visit func(id 
 	})
 }
 
+// allOf reads a column as one list, which takes less time than a row for each number.
+func allOf(query *gorm.DB, d sqldb.Dialect, column string) ([]int64, error) {
+	var row struct {
+		Count int
+		List  string
+	}
+	if err := query.Select("COUNT(*) AS count, COALESCE(" + d.List(column) + ", '') AS list").Scan(&row).Error; err != nil || row.Count == 0 {
+		return nil, err
+	}
+	list, err := numbersOf(row.List)
+	if err != nil {
+		return nil, fmt.Errorf("a list of %d numbers in the database: %w", row.Count, err)
+	}
+	if len(list) != row.Count {
+		return nil, errCut(len(list), row.Count)
+	}
+	return list, nil
+}
+
 // errCut says that a database returned some of the numbers of a list: MySQL cuts what exceeds the size of its packets.
 func errCut(returned, of int) error {
 	return fmt.Errorf("the database returned %d of %d numbers of a list; increase max_allowed_packet", returned, of)

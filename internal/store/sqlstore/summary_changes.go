@@ -99,29 +99,48 @@ func (c *comparison) read(exploited bool) error {
 
 // readImages reads which matched images run, and which ran. Of some namespaces, an image has findings since it was matched, as in affectedQuery.
 func (c *comparison) readImages() error {
-	in := c.chosen.in
+	in, d := c.chosen.in, c.s.db.Dialect()
+	now, err := allOf(c.tx.Table("(?) AS x", c.uses().Distinct("u.image_pk")), d, "x.image_pk")
+	if err != nil {
+		return err
+	}
 	past := visiblePresences(uses(c.tx.Table("image_presences AS u"), c.chosen), "u", in).
 		Where(presenceSince("u", in)+" <= ? AND u.until_time > ?", c.since, c.since)
-	matched := func(images *gorm.DB) *gorm.DB {
-		return c.tx.Table("(?) AS d", images.Distinct("u.image_pk")).Joins("CROSS JOIN images i").Where("i.id = d.image_pk AND i.matched_at > 0").Select("i.id")
+	then, err := allOf(c.tx.Table("(?) AS x", past.Distinct("u.image_pk")), d, "x.image_pk")
+	if err != nil {
+		return err
 	}
-	then := matched(past)
-	if !in.All() {
-		then = then.Where("i.matched_at <= ?", c.since)
+	when := make(map[int64]ranWhen, len(now))
+	for _, image := range now {
+		when[image] |= runs
 	}
-	c.images = map[int64]ranWhen{}
-	for when, images := range map[ranWhen]*gorm.DB{runs: matched(c.uses()), ran: then} {
-		err := eachRow(images, func(scan func(...any) error) error {
-			var image int64
-			err := scan(&image)
-			c.images[image] |= when
-			return err
-		})
-		if err != nil {
-			return err
+	for _, image := range then {
+		when[image] |= ran
+	}
+	matched := c.tx.Table("images AS i").Where("i.matched_at > 0")
+	if len(when) <= sqldb.MaxIn {
+		matched = matched.Where("i.id IN (?)", numberList(slices.Sorted(maps.Keys(when))))
+	}
+	ids, err := allOf(matched.Session(&gorm.Session{}), d, "i.id")
+	if err != nil {
+		return err
+	}
+	c.images = make(map[int64]ranWhen, len(when))
+	for _, image := range ids {
+		if at := when[image]; at != 0 {
+			c.images[image] = at
 		}
 	}
-	return nil
+	if in.All() {
+		return nil
+	}
+	later, err := allOf(matched.Where("i.matched_at > ?", c.since), d, "i.id")
+	for _, image := range later {
+		if c.images[image] &^= ran; c.images[image] == 0 {
+			delete(c.images, image)
+		}
+	}
+	return err
 }
 
 // holds reports whether what runs, or ran, holds a package.
