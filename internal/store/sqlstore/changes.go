@@ -221,13 +221,7 @@ func (s *Store) aboutSome(tx, changes, images *gorm.DB) (*gorm.DB, error) {
 		return nil, err
 	}
 	var packages numberSet
-	err := eachPackageList(tx, s.db.Dialect(), ids, func(_ int64, list []int64) {
-		for _, one := range list {
-			if one%2 == 0 {
-				packages.add(one / 2)
-			}
-		}
-	})
+	err := eachPackageList(tx, s.db.Dialect(), ids, func(_ int64, list []int64) { packages.addIncluded(list) })
 	if err != nil {
 		return nil, err
 	}

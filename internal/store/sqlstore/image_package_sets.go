@@ -289,6 +289,15 @@ func (s *numberSet) add(n int64) {
 	}
 }
 
+// addIncluded adds the packages of a list, as packageAndExcluded has them, that an image does not exclude.
+func (s *numberSet) addIncluded(list []int64) {
+	for _, one := range list {
+		if one%2 == 0 {
+			s.add(one / 2)
+		}
+	}
+}
+
 // has reports whether a number is in the set.
 func (s *numberSet) has(n int64) bool {
 	block := s.block(n)

@@ -76,12 +76,7 @@ func (c *comparison) read(exploited bool) error {
 		return err
 	}
 	err := eachPackageList(c.tx, c.s.db.Dialect(), slices.Sorted(maps.Keys(c.images)), func(image int64, list []int64) {
-		packages := &c.packages[c.images[image]]
-		for _, one := range list {
-			if one%2 == 0 {
-				packages.add(one / 2)
-			}
-		}
+		c.packages[c.images[image]].addIncluded(list)
 	})
 	if err != nil {
 		return err
